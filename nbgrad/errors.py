@@ -1,6 +1,6 @@
 """The exceptions of nbgrad. All derive from :class:`NBGradError` (``MXNetError`` is an alias)."""
 
-__all__ = ["DerivativeWarning", "MXNetError", "MaskWarning", "NBGradError"]
+__all__ = ["DerivativeWarning", "MXNetError", "MaskWarning", "NBGradError", "TapeWarning"]
 
 
 class NBGradError(RuntimeError):
@@ -57,6 +57,10 @@ class TraceError(NBGradError, TypeError):
 
 class DerivativeWarning(UserWarning):
     """A derivative that is right, and perhaps not the one that is meant."""
+
+
+class TapeWarning(UserWarning):
+    """An adjoint that stores much for the size of the machine."""
 
 
 class MaskWarning(UserWarning):

@@ -49,7 +49,7 @@ def sources(f, args):
     try:
         made = nb.adjoint(f)
         reverse = made._generated(copies(args)).reverse
-        found += [reverse.measure()] if reverse.stored_in_loops() else []
+        found += [reverse.measure().text] if reverse.stored_in_loops() else []
         made._variant(variants.SplitVariant, copies(args), True)
         nb.tangent(f)._generated(copies(args))
         nb.adjoint(f, checkpoint=2)._generated(copies(args))

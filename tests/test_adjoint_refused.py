@@ -43,7 +43,7 @@ AT_ONCE = {
     "with open(a) as g:\n    pass\nreturn a": "leave it to the caller",
     "b = {0: a}\nreturn b[0]": "use arrays or separate arguments",
     "b = {a}\nreturn a": "use an array",
-    "return np.linalg.eigh(y)[0]": "use solve, inv, det",
+    "return np.linalg.eig(y)[0]": "use solve, inv, det",
     "z = x.sort()\nreturn x[0]": "sort before",
     "for v in np.nditer(x):\n    a += v\nreturn a": "loop over np.ndindex",
     "z = (*x.shape, 2)\nreturn a": "write the items one by one",

@@ -84,12 +84,13 @@ def test_dispatchers_have_their_functions_options_and_code():
 
 def test_options_are_known():
     """Those of kernels, which Numba does not document."""
-    given = numba.njit(lambda x: x + 1, forceinline=True, fastmath={"contract"}, **_OPTIONS, **_HELPER_OPTIONS)
+    options = {**_OPTIONS, **_HELPER_OPTIONS, "pipeline_class": n.Compiler}
+    given = numba.njit(lambda x: x + 1, forceinline=True, fastmath={"contract"}, **options)
     given.compile((types.float64,))
     text = given.inspect_llvm(given.signatures[0])
     assert "cfunc." not in text and "cpython." not in text and "alwaysinline" in text
     x = np.zeros(3)
-    entry = Kernel("fill", lambda: fill, lambda: "", False)._compile_now("", (FLOATS, types.int64)).entry_point
+    entry = Kernel("fill", lambda: fill, lambda: "", False)._compile((FLOATS, types.int64))
     before = sys.getrefcount(x)
     entry(x, 7)
     after = sys.getrefcount(x)
@@ -107,6 +108,44 @@ def test_ufuncs_have_a_dispatcher():
     inner = n.dispatcher_of(made)
     assert inner.py_func(1) == 2 and isinstance(inner.targetoptions, dict)
     assert made(np.ones(2)).tolist() == [2, 2] and list(made.types) == ["d->d"] and str(made.identity) == "None"
+
+
+def test_generalized_ufuncs_have_core_dimensions_and_loops():
+    def double(x, a, y):
+        y[0] = a * x.sum()
+
+    made = numba.guvectorize([(numba.float64[:], numba.float64, numba.float64[:])], "(n),()->()")(double)
+    assert isinstance(made, n.GUFunc) and made.__wrapped__ is double and not made.is_dynamic
+    assert n.core_dimensions(made) == ((("n",), ()), ((),))
+    ((x, a, y),) = n.loops_of_gufunc(made)
+    assert x.ndim == 1 and x.dtype == a == numba.float64 and y.ndim == 1
+    assert numba.guvectorize("(n),()->()")(double).is_dynamic
+
+
+def test_stencils_have_a_kernel_options_and_the_type_of_their_result():
+    def kernel(a):
+        return a[-1] + 0.5 * a[0]
+
+    made = numba.stencil(cval=2.0)(kernel)
+    assert isinstance(made, n.StencilFunc) and n.kernel_of_stencil(made) is kernel and made.options == {"cval": 2.0}
+    array = numba.types.Array(numba.float32, 1, "A")
+    assert n.stencil_result(made, (array,)) == numba.float64
+    assert n.stencil_result(numba.stencil(lambda a: a[1]), (array,)) == numba.float32
+
+
+def test_callbacks_have_their_function_and_jitclasses_a_type():
+    def double(x):
+        return 2.0 * x
+
+    made = numba.cfunc("float64(float64)")(double)
+    assert isinstance(made, n.CFunc) and made.__wrapped__ is double
+
+    @numba.experimental.jitclass([("a", numba.float64)])
+    class Point:
+        def __init__(self, a):
+            self.a = a
+
+    assert isinstance(Point, n.JitClassType)
 
 
 def test_a_cache_is_asked_and_given_what_was_compiled():
@@ -248,6 +287,34 @@ def test_each_pass_runs_and_can_be_replaced(parallel):
     other = n.NativeLowering if parallel else n.NativeParforLowering
     assert {original for original, function in ran if function is f} == set(PASSES) - {other}
     assert x.tolist() == [3, 3]
+
+
+def test_a_compiler_may_have_code_already():
+    results = []
+
+    class Remembering(n.Compiler):
+        def compile_extra(self, function):
+            assert self.state.flags.summary() and self.state.args == (types.float64,)
+            if not results:
+                result = super().compile_extra(function)
+                results.append(n.packed(result))
+            else:
+                result = n.unpacked(results[0])
+                n.add_to_target(self.state.targetctx, result)
+            return result
+
+    def double(x):
+        return 2 * x
+
+    first, second = (numba.njit(double, pipeline_class=Remembering) for _ in range(2))
+    assert numba.njit(lambda x: first(x) + 1)(2.0) == 5
+    assert numba.njit(lambda x: second(x) + 1)(2.0) == 5 and len(results) == 1
+
+
+def test_code_without_a_wrapper_has_an_address():
+    made = numba.njit(fill, **{**_OPTIONS, "no_cpython_wrapper": True})
+    made.compile((FLOATS, types.int64))
+    assert n.kernel_address(made.overloads[FLOATS, types.int64]) != 0
 
 
 def test_functions_of_plain_loops_need_fewer_passes():

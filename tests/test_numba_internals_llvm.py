@@ -284,6 +284,52 @@ def view(context, builder, signature, args):
     return made._getvalue()
 
 
+# Optimization.
+
+
+def test_code_can_be_optimized_again_without_vectorised_loops():
+    def chosen(m, x, y):
+        for i in range(x.size):
+            if m[i] > 0:
+                y[i] += x[i]
+
+    seen = []
+
+    def compiler(answer):
+        class Asking(n.Compiler):
+            def define_pipelines(self):
+                n.vectorize_unless(self.state, lambda code: seen.append(code) or answer)
+                return super().define_pipelines()
+
+        return Asking
+
+    m, x = np.arange(40) % 2, np.ones(40)
+    kinds = types.Array(types.int64, 1, "C"), FLOATS, FLOATS
+    for answer in (False, True):
+        made = numba.njit(chosen, pipeline_class=compiler(answer))
+        made.compile(kinds)
+        y = np.zeros(40)
+        made(m, x, y)
+        assert y.tolist() == m.tolist()
+        assert not (answer and "@llvm.masked." in made.inspect_llvm(kinds))
+    assert any("@llvm.masked.load." in code for code in seen)
+    assert (binding.llvm_version_info[0] >= 22) == n.MOVES_MASKED_LOADS
+
+
+def test_llvm_code_of_ours_is_packed_and_unpacked():
+    def emit(context, module):
+        integer = n.llvm.IntType(64)
+        function = n.llvm.Function(module, n.llvm.FunctionType(integer, [integer]), "test_thrice")
+        builder = n.llvm.IRBuilder(function.append_basic_block())
+        builder.ret(builder.mul(function.args[0], integer(3)))
+
+    thrice = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)
+    library = n.native_library("test_thrice", emit)
+    again = n.unpacked_library(n.packed_library(library))
+    for code in (library, again):
+        assert thrice(code.get_pointer_to_function("test_thrice"))(5) == 15
+
+
 # Compiled code in other processes.
 
 

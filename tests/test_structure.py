@@ -3,8 +3,11 @@
 import ast
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from nbgrad.loops.ir.reverse_ir import Item
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "nbgrad"
@@ -41,7 +44,7 @@ LOOPS = [
     {"planning"},
     {"codegen"},
     {"explanation"},
-    {"variants", "differentiable_operator", "pullback", "differentiated", "api", ""},
+    {"memory", "variants", "differentiable_operator", "pullback", "differentiated", "api", ""},
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 TOOLS = ["tests", "tools", "benchmarks", "asv_bench"]
@@ -187,16 +190,14 @@ SPELLING = {
     ("frontend.lowering", "partition"): "a text of the library's about what it refuses",
     ("frontend.assignments", "endswith"): "the whole text of a function: what it does, not its name",
     ("frontend.assignments", "replace"): "a new variable is called like an item of a tuple, for readers",
-    ("codegen.module_source", "findall"): "the routines that printed code calls; their names are reserved",
     ("frontend.source_check", "startswith"): "where a function of a generated file begins",
     ("frontend.source", "lstrip"): "whether a file's text of a function is indented",
     ("frontend.source", "split"): "the package of a function; spaces in a message",
     ("frontend.source", "startswith"): "advice in a message",
     ("frontend.source", "endswith"): "advice in a message",
+    ("memory", "findall"): "a file of the system's",
     ("ir.statements", "search"): "which copies a message has to explain",
     ("ir.verify", "rpartition"): "which module the text of a function names",
-    ("ir.reverse_ir", "isidentifier"): "where names end in a line of code, whatever they are",
-    ("ir.printer", "replace"): "lines without anything in them",
 }
 TAKE_APART = {"startswith", "endswith", "removeprefix", "removesuffix", "partition", "rpartition", "split", "rsplit",
               "find", "rfind", "isidentifier", "replace", "lstrip", "rstrip", "search", "match", "fullmatch", "findall",
@@ -212,6 +213,39 @@ def test_adjoints_take_no_meaning_from_how_something_is_called():
                 of_dataclass = node.func.attr == "replace" and len(node.args) < 2
                 found |= set() if of_dataclass else {(name.removeprefix("loops."), node.func.attr)}
     assert found == set(SPELLING), (found - set(SPELLING), set(SPELLING) - found)
+
+
+#: Where strings of adjoints have the syntax of statements, and why.
+STATEMENTS = {
+    "ir.effects": "the text of effects, for the printer",
+    "ir.printer": "the printer",
+    "ir.reverse_ir": "the text of assignments and of heads, for the printer",
+    "ir.statements": "the text of checks, for the printer",
+    "ir.tapes": "a routine of generated files",
+    "codegen.module_source": "routines and imports of generated files",
+    "codegen.bounds_checks": "imports and messages of a search program",
+}
+SYNTAX = re.compile(r"^\s*(if|for|while|return|raise|else|break|def|import)(?=[ :]|$)|^[\s\w,]* [+-]?= ", re.MULTILINE)
+
+
+def test_sweeps_have_typed_items_and_the_printer_makes_text():
+    """No item of a sweep is a string, and what generates code formats no statements."""
+    assert all(kind.__module__.startswith("nbgrad.loops.ir.") for kind in get_args(Item))
+    parts = ("ir.", "analysis.", "transforms.", "codegen.", "frontend.primitive_calls")
+    modules = {n.removeprefix("loops."): tree for n, tree in TREES.items() if n.startswith("loops.")}
+    found = {n for n, tree in modules.items() if n.startswith(parts) and any(map(SYNTAX.search, strings(tree)))}
+    assert found == set(STATEMENTS), (found - set(STATEMENTS), set(STATEMENTS) - found)
+
+
+def strings(node):
+    """The strings in code, f-strings with ``x`` for what they format: no docstrings, and no messages of errors."""
+    if isinstance(node, ast.JoinedStr):
+        yield "".join(v.value if isinstance(v, ast.Constant) else "x" for v in node.values)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+    elif not isinstance(node, ast.Raise) and not (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)):
+        for child in ast.iter_child_nodes(node):
+            yield from strings(child)
 
 
 @pytest.mark.parametrize("word", ["njit", "guvectorize", "cfunc"])

@@ -373,10 +373,10 @@ def scaled_partial(g: Expr, partial: Expr) -> Expr:
     return mul(g, partial)
 
 
-def _sum(a: Expr, b: Expr) -> Expr:
+def sum_of(a: Expr, b: Expr) -> Expr:
     """``a + b``; selections by the same condition are added branch by branch."""
     if a.fn is _select and b.fn is _select and a.args[0] is b.args[0]:
-        return select(a.args[0], _sum(a.args[1], b.args[1]), _sum(a.args[2], b.args[2]))
+        return select(a.args[0], sum_of(a.args[1], b.args[1]), sum_of(a.args[2], b.args[2]))
     return add(a, b)
 
 
@@ -426,16 +426,16 @@ def vjp(e: Expr, g: Expr, wrt: Sequence[Hashable]) -> list[Expr]:
         if node.fn is _strong:
             inner, factor, _ = node.args
             # A variable for this factor, distinct from those of nested strong products.
-            alone = var(_Factor(sum(isinstance(name, _Factor) for name in free_variables(inner))))
+            alone = var(_Factor(sum(isinstance(name, _Factor) for name in {*free_variables(inner), *wrt})))
             inner_cotangents = vjp(substitute(inner, {factor: alone}), g, [*wrt, alone.name])
             updates = {var(n): strong(part, factor) for n, part in zip(wrt, inner_cotangents, strict=False)}
             updates[factor] = add(updates.get(factor, ZERO), inner_cotangents[-1])
             for arg, part in updates.items():
-                cotangents[arg] = _sum(cotangents.get(arg, ZERO), substitute(part, {alone: factor}))
+                cotangents[arg] = sum_of(cotangents.get(arg, ZERO), substitute(part, {alone: factor}))
             continue
         for arg, partial in zip(node.args, partials_of(node), strict=True):
             if arg in active:
-                cotangents[arg] = _sum(cotangents.get(arg, ZERO), scaled_partial(g, partial))
+                cotangents[arg] = sum_of(cotangents.get(arg, ZERO), scaled_partial(g, partial))
     return [cotangents.get(var(name), ZERO) for name in wrt]
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
+from ..backends.numba.wrapped_functions import is_jitclass
 from ..core.dtypes import convertible, without_subclass
 from ..errors import AttrError, DTypeError, ShapeError
 from .frontend.source import Source
@@ -125,6 +126,8 @@ def ranks_and_kinds(source: Source, args: tuple) -> tuple[dict[str, int], dict[s
         if wrong or letter not in "fiub":
             plain_array = isinstance(a, np.ndarray) and type(a).__name__ not in _HINTS
             what = f"{a.dtype} array of {a.ndim} axes" if plain_array else type(a).__name__
+            if is_jitclass(a):
+                what = f"jitclass {what} (pass its fields in a named tuple, and call functions that take that)"
             what += _HINTS.get(type(a).__name__, f" (pass {name}.to_numpy())" if convertible(a) else "")
             if unsigned and plain_array:
                 what += f" (pass {name}.astype(int): with unsigned ones NumPy and Numba calculate differently)"

@@ -77,10 +77,9 @@ def register_draws(functions: Iterable[Callable]) -> list[Callable]:
     return draws
 
 
-def register_rule(forward: Callable, vjp: Callable, infer: Callable) -> Rule:
-    """A rule of the library's own."""
-    compiled = nopython_function(forward)
-    rule = _rules[compiled] = Rule(forward.__name__, compiled, nopython_function(vjp), infer)
+def register_rule(forward: Callable, vjp: Callable, infer: Callable, jvp: Callable | None = None) -> Rule:
+    """A rule of the library's own; its functions are routines."""
+    rule = _rules[forward] = Rule(forward.__name__, forward, vjp, infer, jvp)
     return rule
 
 
@@ -138,15 +137,20 @@ class Rule:
     """A primitive and its vjp; `name` and `vjp` are their names in generated code.
 
     One without a vjp `draws` random numbers: each call must run once, in order, and what it returns has no derivative.
+    With a `jvp`, which is given the tangents of those arguments that have cotangents, the result and the arguments,
+    tangents call that once; without, they call the vjp for each element of the result.
     """
 
-    def __init__(self, name: str, forward: Any, vjp: Any, infer: Callable | None) -> None:
+    def __init__(self, name: str, forward: Any, vjp: Any, infer: Callable | None, jvp: Any = None) -> None:
         self.draws = vjp is None
         name = identifier(name, {*RESERVED, *vars(builtins), "ahead", "in_large_pages", "plus"})
         while name in globals() or f"{name}_vjp" in globals():
             name += "_"
         self.name, self.vjp, self.infer = name, f"{name}_vjp", infer
         self.helpers = {self.name: forward} if self.draws else {self.name: forward, self.vjp: vjp}
+        self.jvp = "" if jvp is None else f"{name}_jvp"
+        if self.jvp:
+            self.helpers[self.jvp] = jvp
         globals().update(self.helpers)
         self._forms: dict[tuple[Kind, ...], Forms] = {}
         self._narrow: dict[tuple[Kind, ...], bool] = {}

@@ -38,8 +38,9 @@ from .codegen.reverse_sweep import AdjointPrinter
 from .explanation import explanation
 from .frontend.large_systems import are_large
 from .frontend.lowering import lower
-from .frontend.source import Source, source_of
+from .frontend.source import Source
 from .frontend.tuple_arguments import Structure, argnum_indices, structure
+from .frontend.wrapped_calls import source_of
 from .ir.passes import checked, recorded
 from .ir.statements import Alloc, Function, If, walk
 from .ir.type_inference import infer
@@ -87,17 +88,18 @@ class _Differentiated(Derived):
         """If an argument is a tuple: an object for the flattened arguments, their structure, and their values."""
         if self._source is None:
             return None
-        form = structure(self._source.name, parameters(self._source), args, self._source.returns_vary)
-        if form is None:
+        if (form := structure(self._source.name, parameters(self._source), args, self._source.returns_vary)) is None:
             return None
         key = form, form.argnums(args, self._argnums)
-        flattened = self._flattened.get(key)
-        if flattened is None:
+        if (flattened := self._flattened.get(key)) is None:
             flattened = self._flattened[key] = object.__new__(type(self))
             flattened.__dict__ |= self.__dict__
             flattened._source, flattened._argnums = self._source.with_flat_tuples(form.forms), key[1]
             flattened._clear_caches()
-        return flattened, form, tuple(form.leaves(args))
+        flat = tuple(form.leaves(args))
+        if form.has_records:
+            form.check_sharing(args, flattened._variant(flattened._generate, flat, True).f)
+        return flattened, form, flat
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"
@@ -289,9 +291,8 @@ class Adjoint(_Differentiated):
         loop = None if self._checkpoint is None else choose_loop(program.reverse, self._loop)
         if loop is None:
             return program
-        return CheckpointedVariant(
-            program, loop, None if self._checkpoint == "auto" else self._checkpoint, self._memory
-        )
+        snapshots = None if self._checkpoint == "auto" else self._checkpoint
+        return CheckpointedVariant(program, loop, snapshots, self._memory)
 
     def value_and_grad(self, *args, **kwargs) -> tuple[Any, Any]:
         """The scalar result and its gradients.
@@ -317,6 +318,7 @@ class Adjoint(_Differentiated):
         if (parts := self._flatten(bound_args)) is not None:
             inner, form, flat = parts
             value, gradients = inner.value_and_grad(*flat)
+            form.write_back(bound_args, flat, inner._last.f)
             return value, form.gradients(bound_args, self._argnums, gradients)
         program = self._generated(bound_args)
         f = program.f
@@ -343,9 +345,11 @@ class Adjoint(_Differentiated):
         if (parts := self._flatten(args)) is not None:
             inner, form, flat = parts
             pull = inner.vjp(*flat)
+            form.write_back(args, flat, inner._last.f)
             pull._gradient_form = partial(form.gradients, args, self._argnums)
             return pull
         program = self._generated(args)
+        program.check_memory(args, 4)
         snapshot = copy_written(program.f, args)
         halves = program.split_variant
         if halves is None and not isinstance(program, CheckpointedVariant):
@@ -387,16 +391,14 @@ class Adjoint(_Differentiated):
         f, names = program.f, output_names(program.f)
         if cotangents is None and not self._returns_scalar(f):
             raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
-        weights = (
-            (1.0,) + (None,) * (len(names) - 1) if cotangents is None else flat_cotangents(f, as_tuple(cotangents))
-        )
+        first = (1.0,) + (None,) * (len(names) - 1)
+        weights = first if cotangents is None else flat_cotangents(f, as_tuple(cotangents))
         if len(weights) != len(names):
             raise AttrError(f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(weights)} given")
         directions = directions_of(f, program.wrt, self._argnums, as_tuple(direction), "directions")
         if any(call.loops for call in program.reverse.calls.values()):
-            return self._arrange_gradients(
-                program, self._hvp_from_tangent(program, args, dict(zip(names, weights, strict=True)), directions)
-            )
+            by_output = dict(zip(names, weights, strict=True))
+            return self._arrange_gradients(program, self._hvp_from_tangent(program, args, by_output, directions))
         local = any(f.ranks.get(n) for n in program.reverse.seeds)
         values = self._primal(copies(args)) if local else ()
         full = (*args, *program.cotangent_arguments(args, dict(zip(names, weights, strict=True)), values).values())
@@ -407,9 +409,8 @@ class Adjoint(_Differentiated):
         derivatives = second(full, dict(zip(program.wrt, directions, strict=True)))[1]
         products = dict(zip(output_names(second.f), derivatives, strict=True))
         zeros = {n: np.zeros_like(a) if f.ranks[n] else 0.0 for n, a in zip(f.parameters, args, strict=True)}
-        return self._arrange_gradients(
-            program, tuple(products.get(program.reverse.bars.get(n, ""), zeros[n]) for n in program.wrt)
-        )
+        values = tuple(products.get(program.reverse.bars.get(n, ""), zeros[n]) for n in program.wrt)
+        return self._arrange_gradients(program, values)
 
     def _hvp_from_tangent(
         self, program: AdjointVariant, args: tuple, weights: dict[str, Any], directions: tuple
@@ -437,12 +438,11 @@ class Adjoint(_Differentiated):
         return f.results is not None and len(f.results) == 1 and not f.ranks.get(f.results[0], 0)
 
     def report(self, *args, **kwargs) -> dict[str, int]:
-        """Bytes stored for the reverse sweep, by variable and loops. The function runs on copies of the arguments."""
+        """Bytes stored for the reverse sweep, by variable and loops. The function may run, on copies of arguments."""
         args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(args)) is not None:
             return parts[0].report(*parts[2])
-        program = self._generated(args)
-        return program.tape_bytes(copies(args), self._primal(copies(args)))
+        return self._generated(args).tape_bytes(copies(args), lambda: self._primal(copies(args)))
 
     def parallel(self, *args, **kwargs) -> dict[str, str]:
         """Which loops over ``prange`` run on several threads, for arguments like these.

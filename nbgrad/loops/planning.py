@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..ir.expr import ONE, ZERO, var
 from .analysis.activity import active_names
+from .analysis.infinities import may_hold_infinities
 from .analysis.iteration_local_reversal import IterationLocalReversal
 from .analysis.reverse_plan import Plan, StatementAdjoint, collect_facts, is_never_overwritten, reassigned_names
 from .analysis.sums_of_squares import sums_of_squares
@@ -75,6 +76,7 @@ def _collect(f: Function, wrt: set[str], deferred: tuple[Statement, ...]) -> Pla
         collect_facts(f, result)
     result.vectorized_statements = run_pass(Pass.VECTORIZATION, vectorize_calls, f, result) or set()
     algebra.square_sums = sums_of_squares(f, algebra)
+    algebra.infinite = may_hold_infinities(f)
     return result
 
 

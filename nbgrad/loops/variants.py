@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection
 from functools import cached_property
 from typing import Any
@@ -21,6 +20,7 @@ from .codegen.split_mode import SplitAdjointPrinter
 from .codegen.tangent import TangentPrinter
 from .frontend.large_systems import are_large
 from .ir.statements import Function, Loop
+from .memory import TapeEstimate, available_memory
 from .planning import plan, plan_tangents
 from .unit_axes import UnitAxis
 
@@ -53,6 +53,14 @@ class AdjointVariant:
         self.text = module(reverse.source(), self.f, reverse.free)
         self.entry = _compiled(reverse.entry, self.text, self.f, reverse.arrays_of_tapes)
         self._call = unchecked_call(self.entry)
+        self.estimate = TapeEstimate(reverse)
+
+    def check_memory(self, args: tuple, level: int = 5) -> None:
+        """Warn of tapes that are large for this machine; raise an error if they do not fit.
+
+        `level` frames above :func:`warnings.warn` is the caller of nbgrad.
+        """
+        self.estimate.check(args, level)
 
     def extra_arguments(self, args: tuple) -> tuple:
         """Arguments of the generated function after the cotangents."""
@@ -65,17 +73,23 @@ class AdjointVariant:
         needed = dict.fromkeys([*names.seeds, *names.arrays])
         return {n: as_cotangent(f, n, cotangents.get(n), like.get(n)) for n in needed}
 
-    def tape_bytes(self, args: tuple, values: tuple) -> dict[str, int]:
-        """The size in bytes of each tape for these arguments; it runs the function on them."""
+    def tape_bytes(self, args: tuple, values: Callable[[], tuple]) -> dict[str, int]:
+        """The size in bytes of each tape for these arguments; it runs the function on them if sizes depend on more.
+
+        `values` gives the results.
+        """
         names = [*self.reverse.stored_in_loops(), *(f"a copy of {n}" for n in self.reverse.copied)]
         if not names:
             return {}
+        if len(names) == len(self.estimate.tapes):  # all are known: nothing needs to run
+            return {self.f.with_user_names(n): size for n, size in self.estimate.bytes(args).items()}
+        self.check_memory(args)
         text = module(self.reverse.measure(), self.f, self.reverse.free)
         entry = _compiled(self.reverse.entry, text, self.f)
         return dict(
             zip(
                 map(self.f.with_user_names, names),
-                entry(*args, *self.cotangent_arguments(args, {}, values).values()),
+                entry(*args, *self.cotangent_arguments(args, {}, values()).values()),
                 strict=True,
             )
         )
@@ -83,6 +97,7 @@ class AdjointVariant:
     def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
         """The results and the gradients; `values` are the results if they are known already."""
         f, names = self.f, self.reverse
+        self.check_memory(args)
         by_name = dict(zip(f.parameters, args, strict=True))
         bars = self.cotangent_arguments(args, cotangents, values)
         returned = self._call(*args, *bars.values(), *self.extra_arguments(args)) or ()
@@ -113,6 +128,11 @@ class AdjointVariant:
         if f.has_systems:
             lines += [f"if are_large(({', '.join(at.values())},)) is not {f.large_systems}:", "    raise unit_axis"]
         lines += [f"if {' or '.join(hazards)}:", f"    apart(f, ({', '.join(at.values())},))"] if hazards else []
+        small = self.estimate.harmless_size
+        large = [f"{at[n]}.size > {small}" for n in f.parameters if f.ranks[n]]
+        large += [f"{at[n]} > {small}" for n in f.parameters if not f.ranks[n] and f.kinds.get(n) == "int"]
+        if self.estimate.tapes and large:
+            lines += [f"if {' or '.join(large)}:", f"    check_memory(({', '.join(at.values())},))"]
         lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
         passed = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
         lines.append(f"{', '.join(['y', *scalars.values()])}, = entry({passed})")
@@ -130,6 +150,7 @@ class AdjointVariant:
             "zeros_like": np.zeros_like,
             "apart": check_no_aliasing,
             "f": f,
+            "check_memory": self.check_memory,
         }
         return python(f.name, text, {**used, "may_share": np.may_share_memory})
 
@@ -153,6 +174,9 @@ class CheckpointedVariant(AdjointVariant):
         budget = module(self.reverse.budget(), self.f, self.reverse.free)
         self._budget = _compiled(self.reverse.budget_entry, budget, self.f)
 
+    def check_memory(self, args: tuple, level: int = 5) -> None:
+        pass  # what it stores was chosen
+
     def snapshots(self, args: tuple) -> tuple[int, int, int]:
         """The number of snapshots for these arguments (0 if all tapes fit), the size of one, and the iterations."""
         iterations, each, tapes = self._budget(*copies(args))
@@ -170,7 +194,7 @@ class CheckpointedVariant(AdjointVariant):
     def extra_arguments(self, args: tuple) -> tuple:
         return (self.count if self.count is not None else self.snapshots(args)[0],)
 
-    def tape_bytes(self, args: tuple, values: tuple) -> dict[str, int]:
+    def tape_bytes(self, args: tuple, values: Callable[[], tuple]) -> dict[str, int]:
         count, each, iterations = self.snapshots(args)
         if not count:
             return self.plain.tape_bytes(args, values)
@@ -190,14 +214,6 @@ class CheckpointedVariant(AdjointVariant):
 def _zero(y: Any) -> Any:
     """The derivative of a result that does not depend on the differentiated arguments."""
     return np.zeros_like(y, y.dtype if y.dtype.kind == "f" else np.float64) if isinstance(y, np.ndarray) else 0.0
-
-
-def available_memory() -> int:
-    """The free memory in bytes; a guess if the system does not tell."""
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):
-        return 2**31
 
 
 class SplitVariant:

@@ -9,6 +9,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numba
 import numpy as np
@@ -26,13 +27,16 @@ from .internals import (
     host_processor,
     is_process_bound,
     links_at_runtime,
+    native_library,
     number_functions_from,
     packed,
+    packed_library,
     unpacked,
+    unpacked_library,
 )
 from .known_names import NoFingerprint, of_type
 
-__all__ = ["DispatcherCache", "ExternalCache", "history", "key", "load", "log", "store"]
+__all__ = ["DispatcherCache", "ExternalCache", "history", "key", "load", "log", "store", "trampoline"]
 
 #: How this process got each kernel, by key in the cache: "loaded" or "compiled".
 history: dict[str, str] = {}
@@ -142,7 +146,7 @@ def log(how: str, key: str, name: str, signature: tuple, start: float) -> None:
         print(f"nbgrad: {how} {name}({shown}) in {milliseconds:.1f} ms", file=sys.stderr)
 
 
-def store(key: str, name: str, result: CompileResult) -> None:
+def store(key: str, name: str, result: CompileResult, suffix: str = disk_cache.KERNEL) -> None:
     """Store code on disk, if it can run in another process."""
     if not key:
         return
@@ -151,7 +155,7 @@ def store(key: str, name: str, result: CompileResult) -> None:
             print(f"nbgrad: {name} is not kept on disk: it holds {why}", file=sys.stderr)
         return
     try:
-        disk_cache.store(key, packed(result))
+        disk_cache.store(key, packed(result), suffix)
     except (
         AttributeError,
         TypeError,
@@ -173,13 +177,28 @@ def _process_bound(result: CompileResult) -> str:
     return ""
 
 
-def load(key: str) -> CompileResult | None:
+def load(key: str, suffix: str = disk_cache.KERNEL) -> CompileResult | None:
     """The stored code under a key, or None."""
-    payload = disk_cache.load(key) if key else None
+    return _unpacked(key, suffix, unpacked)
+
+
+def trampoline(name: str, emit: Callable[[Any, Any], None]) -> Any:
+    """The machine code of what ``emit(context, module)`` emits, stored under its name."""
+    where = key(lambda: name, {}, ())
+    library = _unpacked(where, disk_cache.PART, unpacked_library)
+    if library is None:
+        library = native_library(name, emit)
+        if where:
+            disk_cache.store(where, packed_library(library), disk_cache.PART)
+    return library
+
+
+def _unpacked(key: str, suffix: str, unpack: Callable[[bytes], Any]) -> Any:
+    payload = disk_cache.load(key, suffix) if key else None
     if payload is None:
         return None
     try:
-        return unpacked(payload)
+        return unpack(payload)
     except Exception:  # whatever is wrong with a stored kernel, recompiling repairs it
         return None
 

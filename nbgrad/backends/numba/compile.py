@@ -26,6 +26,7 @@ from ...core.source_text import file_lines
 from ..cuda.buffers import OnDevice
 from . import code_store
 from .compile_guard import COMPILING, compilation_scope, run_uninterrupted
+from .entry_points import entry_point
 from .exported import CheckedDispatcher, GeneratedDispatcher
 from .fingerprint import identity, of_function, of_source
 from .generated_module import GeneratedModule
@@ -40,7 +41,7 @@ from .internals import (
     use_cache,
 )
 from .outlining import outline_parallel_loops
-from .pipelines import GeneratedCompiler, KernelCompiler, NoAliasKernelCompiler
+from .pipelines import GeneratedCompiler, HelperCompiler, KernelCompiler, NoAliasKernelCompiler
 
 __all__ = [
     "Kernel",
@@ -66,7 +67,7 @@ _OPTIONS = {
     "boundscheck": None,  # off unless NUMBA_BOUNDSCHECK=1, which the tests use once
 }
 #: A helper is not called from Python and gets no wrapper for that, which would take a third of its compile time.
-_HELPER_OPTIONS = {"no_cpython_wrapper": True, "_nrt": False}
+_HELPER_OPTIONS = {"no_cpython_wrapper": True, "_nrt": False, "pipeline_class": HelperCompiler}
 #: a*b+c may become one fused multiply-add. Nothing that could lose a NaN, an infinity or a signed zero.
 _EXACT = {"contract"}
 #: Additions may also be reordered, which lets a reduction use vector registers. For sums over fixed blocks only.
@@ -87,9 +88,8 @@ def inline(function=None, *, reorder: bool = False, runtime: bool = False):
     if function is None:
         return lambda f: inline(f, reorder=reorder, runtime=runtime)
     fastmath = _REORDER if reorder else _EXACT
-    dispatcher = numba.njit(
-        function, forceinline=True, fastmath=fastmath, **({} if runtime else _HELPER_OPTIONS), **_OPTIONS
-    )
+    options = {} if runtime else _HELPER_OPTIONS
+    dispatcher = numba.njit(function, forceinline=True, fastmath=fastmath, **options, **_OPTIONS)
     if not runtime:
         dispatcher.__class__ = _Helper
     return dispatcher
@@ -201,9 +201,8 @@ def generate(
 def nested(name: str, source: str, helpers: dict[str, object]):
     """A function from generated source, as for :func:`generate` with `apart`, that generated kernels call."""
     function = exec_unique(name, source, helpers, identity(source, helpers))
-    dispatcher = numba.njit(
-        function, fastmath=_EXACT, pipeline_class=NoAliasKernelCompiler, **_HELPER_OPTIONS, **_OPTIONS
-    )
+    options = {**_OPTIONS, **_HELPER_OPTIONS, "pipeline_class": NoAliasKernelCompiler}
+    dispatcher = numba.njit(function, fastmath=_EXACT, **options)
     dispatcher.__class__ = _Helper
     return dispatcher
 
@@ -326,7 +325,8 @@ class Kernel:
         self.device: Callable[..., Callable] | None = None
         self._build = build
         self._fingerprint = fingerprint
-        self._options = {**_OPTIONS, "fastmath": _REORDER if reorder else _EXACT, "_nrt": runtime}
+        self._options = {**_OPTIONS, "no_cpython_wrapper": True, "fastmath": _REORDER if reorder else _EXACT}
+        self._options["_nrt"] = runtime
         self._options["pipeline_class"] = NoAliasKernelCompiler if apart else KernelCompiler
         self._entries: dict[tuple, Callable] = {}
 
@@ -369,7 +369,7 @@ class Kernel:
         if result is None:
             result, how = self._compile_now(key, signature), "compiled"
         code_store.log(how, key, self.name, signature, start)
-        return result.entry_point
+        return entry_point(result, signature)
 
     def _compile_now(self, key: str, signature: tuple) -> CompileResult:
         dispatcher = numba.njit(self._build(), **self._options)
@@ -397,7 +397,7 @@ class Kernel:
     def llvm(self, *kinds, asm: bool = False) -> str:
         """LLVM IR (or assembly) for one combination of argument kinds, for inspection."""
         signature = tuple(_numba_type(kind, self.name) for kind in kinds)
-        dispatcher = numba.njit(self._build(), **self._options)
+        dispatcher = numba.njit(self._build(), **{**self._options, "no_cpython_wrapper": False})  # it ends the kernel
         dispatcher.compile(signature)
         return (dispatcher.inspect_asm if asm else dispatcher.inspect_llvm)(signature)
 

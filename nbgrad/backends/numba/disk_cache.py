@@ -32,8 +32,9 @@ __all__ = ["clear", "directory", "info", "load", "sources", "store"]
 _MAGIC = b"nbgrad kernel 2\n"
 _HEAD = len(_MAGIC) + 32
 _KEY = 64
-KERNEL = ".kernel"
-_OURS = re.compile(r"[0-9a-f]{64}\.(kernel|sources)|[0-9a-f]{16}\.\d+\.[0-9a-f]{8}\.tmp")
+#: The suffixes of files with kernels, and with what kernels are made of and called through: helpers, trampolines.
+KERNEL, PART = ".kernel", ".part"
+_OURS = re.compile(r"[0-9a-f]{64}\.(kernel|part|sources)|[0-9a-f]{16}\.\d+\.[0-9a-f]{8}\.tmp")
 #: The directory that kernels are written to, if any, and those that they are read from; None: not chosen yet.
 _chosen: tuple[Root | None, tuple[Root, ...]] | None = None
 

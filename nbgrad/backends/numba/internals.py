@@ -22,6 +22,7 @@ from numba.core import cgutils, event, ir, ir_utils, serialize, sigutils
 from numba.core.analysis import compute_cfg_from_blocks
 from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import NullCache
+from numba.core.ccallback import CFunc
 from numba.core.codegen import RuntimeLinker
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
@@ -42,6 +43,7 @@ from numba.core.typing.npydecl import parse_dtype, parse_shape
 from numba.core.typing.typeof import typeof_impl
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.cpython.builtins import do_minmax
+from numba.experimental.jitclass.base import JitClassType
 from numba.extending import _Intrinsic as Intrinsic
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import (
@@ -55,12 +57,17 @@ from numba.np.arrayobj import (
 )
 from numba.np.numpy_support import as_dtype
 from numba.np.ufunc.dufunc import DUFunc
+from numba.np.ufunc.gufunc import GUFunc
+from numba.np.ufunc.sigparse import parse_signature
+from numba.stencils.stencil import StencilFunc
 
 __all__ = [
     "COMPILER_LOCK",
     "LLVM_LOCK",
+    "MOVES_MASKED_LOADS",
     "NO_MATCH",
     "VERSIONS",
+    "CFunc",
     "CPUDispatcher",
     "CompileResult",
     "Compiler",
@@ -68,9 +75,11 @@ __all__ = [
     "DeadBranchPrune",
     "Dispatcher",
     "FunctionPass",
+    "GUFunc",
     "IRProcessing",
     "InlineClosureLikes",
     "Intrinsic",
+    "JitClassType",
     "Linkage",
     "Lower",
     "NativeLowering",
@@ -81,14 +90,17 @@ __all__ = [
     "NumbaError",
     "PreLowerStripPhis",
     "ReconstructSSA",
+    "StencilFunc",
     "WithLifting",
     "add_symbol",
+    "add_to_target",
     "argument_types",
     "as_dtype",
     "before_optimizing",
     "can_compile",
     "cgutils",
     "compute_cfg_from_blocks",
+    "core_dimensions",
     "definition_of",
     "definitions",
     "dispatcher_of",
@@ -104,28 +116,38 @@ __all__ = [
     "ir",
     "ir_utils",
     "is_process_bound",
+    "kernel_address",
+    "kernel_of_stencil",
     "links_at_runtime",
     "llvm",
     "load_item",
+    "loops_of_gufunc",
+    "native_library",
     "number_functions_from",
     "on_compilation",
     "overload",
     "packed",
+    "packed_library",
     "parse_dtype",
     "parse_shape",
     "populate_array",
     "rebuild_definitions",
     "register_pass",
     "register_typeof",
+    "stencil_result",
     "store_item",
     "unpacked",
+    "unpacked_library",
     "use_cache",
+    "vectorize_unless",
 ]
 
 # Versions, the processor, and locks.
 
 #: The versions of Numba and llvmlite: machine code of one cannot be loaded by another.
 VERSIONS = numba.__version__, llvmlite.__version__
+#: Whether LLVM may move masked loads past stores (:mod:`.masked_loads`).
+MOVES_MASKED_LOADS = _binding.llvm_version_info[0] >= 22
 #: The lock that is held while Numba compiles: reentrant, and it knows whether this thread owns it.
 COMPILER_LOCK: Any = global_compiler_lock._lock
 #: The lock that llvmlite holds while it is inside LLVM, likewise; None if this version of llvmlite has none.
@@ -143,6 +165,10 @@ def host_processor() -> tuple[str, str]:
 #     (by the tuple of argument types; each has ``signature``, ``entry_point``, ``library``) are what they say.
 # CPUDispatcher: the type of what ``njit`` returns; an instance may be given a subclass as its ``__class__``.
 # DUFunc: the type of what ``numba.vectorize`` returns.
+# GUFunc, StencilFunc: those of what ``numba.guvectorize`` and ``numba.stencil`` return. A GUFunc has ``is_dynamic``,
+#     and its kernel as ``__wrapped__``; a StencilFunc has ``options``, as the decorator got them.
+# CFunc, JitClassType: the types of what ``numba.cfunc`` returns, with its function as ``__wrapped__``, and of the
+#     classes that ``jitclass`` makes.
 # NullCache: a cache of a dispatcher that does nothing; its methods may be overridden (:func:`use_cache`).
 # NumbaError: what Numba raises when it cannot compile a function.
 # overload: a function of the argument types chooses the body of a Python function that compiled code calls.
@@ -164,6 +190,27 @@ def can_compile(function: Any) -> bool:
 def dispatcher_of(ufunc: DUFunc) -> Any:
     """What compiles the scalar function of a ufunc; it has ``py_func`` and ``targetoptions``."""
     return ufunc._dispatcher
+
+
+def core_dimensions(ufunc: GUFunc) -> tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, ...], ...]]:
+    """The names of the core dimensions of each input, and of each output."""
+    inputs, outputs = parse_signature(ufunc.gufunc_builder.signature)
+    return tuple(inputs), tuple(outputs)
+
+
+def loops_of_gufunc(ufunc: GUFunc) -> list[tuple]:
+    """The argument types of each loop that has been declared or compiled."""
+    return [signature.args for signature in ufunc.gufunc_builder._sigs]
+
+
+def kernel_of_stencil(stencil: StencilFunc) -> Any:
+    """The function that a stencil was made of."""
+    return stencil.kernel_ir.func_id.func
+
+
+def stencil_result(stencil: StencilFunc, arguments: tuple) -> Any:
+    """The type of the elements of a stencil's result for these argument types."""
+    return stencil.get_return_type(arguments)[0].dtype
 
 
 def use_cache(function: Any, cache: NullCache) -> None:
@@ -199,7 +246,8 @@ def register_typeof(kind: type) -> Callable[[Callable], Callable]:
 # The compiler: passes over functions.
 #
 # Compiler: its ``define_pipelines()`` returns pipelines; ``passes`` of each is a list of (pass, reason), replaceable
-#     before ``finalize()``. Its constructor is given the flags (``noalias`` among them).
+#     before ``finalize()``. Its constructor is given the flags (``noalias`` among them; ``summary()`` has all);
+#     ``compile_extra(function)`` returns a CompileResult.
 # FunctionPass, register_pass: a pass is a class with a ``_name`` and ``run_pass(state)``, which returns whether it has
 #     changed the function; ``state`` has func_id, func_ir, typemap, flags, typingctx, targetctx, library.
 # The passes of Numba that are replaced, extended or left out; a function goes through each, with NativeParforLowering
@@ -212,16 +260,44 @@ def register_typeof(kind: type) -> Callable[[Callable], Callable]:
 #     storevar, loadvar, delvar, lower_binop, lower_getitem, lower_setitem; blocks are lowered in the order of labels.
 
 
-def before_optimizing(state: Any, action: Callable[[Any], None]) -> None:
-    """Run ``action(functions)`` on the LLVM functions of what is compiled, once other libraries are linked in."""
+def add_to_target(context: Any, result: CompileResult) -> None:
+    """Let other functions call code that was not compiled in this process. (``context`` is ``state.targetctx``.)"""
+    context.insert_user_function(result.entry_point, result.fndesc, [result.library])
+
+
+def _library(state: Any) -> Any:
     if state.library is None:  # as Numba creates it
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
         state.library.enable_object_caching()
-    library, optimize = state.library, state.library._optimize_final_module
+    return state.library
+
+
+def before_optimizing(state: Any, action: Callable[[Any], None]) -> None:
+    """Run ``action(functions)`` on the LLVM functions of what is compiled, once other libraries are linked in."""
+    library = _library(state)
+    optimize = library._optimize_final_module
 
     def optimized() -> None:
         action(library._final_module.functions)
         optimize()
+
+    library._optimize_final_module = optimized
+
+
+def vectorize_unless(state: Any, wrong: Callable[[str], bool]) -> None:
+    """Optimize what is compiled without vectorised loops if ``wrong(code)`` of an LLVM function with them."""
+    library = _library(state)
+    optimize = library._optimize_final_module
+
+    def optimized() -> None:
+        before = library._final_module.clone()
+        optimize()
+        if any(f.name.startswith("llvm.masked.load.") for f in library._final_module.functions) and any(
+            wrong(str(f)) for f in library._final_module.functions if not f.is_declaration
+        ):
+            library._final_module = before
+            passes, builder = library._codegen._module_pass_manager(loop_vectorize=False)
+            passes.run(before, builder)
 
     library._optimize_final_module = optimized
 
@@ -299,6 +375,35 @@ def function_numbers(result: CompileResult) -> Iterator[int]:
     """The numbers of all functions in compiled code."""
     for function in result.library.get_defined_functions():
         yield from map(int, _FUNCTION_NUMBER.findall(function.name))
+
+
+def kernel_address(result: CompileResult) -> int:
+    """The address of compiled code: a function with the arguments of Numba's calling convention."""
+    return result.library.get_pointer_to_function(result.fndesc.llvm_func_name)
+
+
+def native_library(name: str, emit: Callable[[Any, Any], None]) -> Any:
+    """Machine code of what ``emit(context, module)`` adds to an LLVM module; it can be packed. Its
+    ``get_pointer_to_function(name)`` is the address of a function in it."""
+    context = cpu_target.target_context
+    with global_compiler_lock:
+        library = context.codegen().create_library(name)
+        library.enable_object_caching()
+        module = context.create_module(name)
+        emit(context, module)
+        library.add_ir_module(module)
+        library.finalize()
+    return library
+
+
+def packed_library(library: Any) -> bytes:
+    """Machine code for :func:`unpacked_library` in another process."""
+    return pickle.dumps(library.serialize_using_object_code())
+
+
+def unpacked_library(payload: bytes) -> Any:
+    """What :func:`packed_library` has packed."""
+    return cpu_target.target_context.codegen().unserialize_library(pickle.loads(payload))
 
 
 def is_process_bound(result: CompileResult) -> bool:

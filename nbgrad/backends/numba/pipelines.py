@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from . import code_store
 from .alias_analysis import AliasRootAnalysis, NoAliasLowering
 from .direct_calls import DirectCalls
+from .disk_cache import PART
+from .fingerprint import of_function
 from .internals import (
+    MOVES_MASKED_LOADS,
     Compiler,
     DeadBranchPrune,
     InlineClosureLikes,
@@ -19,13 +23,16 @@ from .internals import (
     PreLowerStripPhis,
     ReconstructSSA,
     WithLifting,
+    add_to_target,
     register_pass,
+    vectorize_unless,
 )
 from .linking import ParallelLowering
+from .masked_loads import may_read_too_late
 from .ssa import SsaConstruction, SsaDestruction
 from .type_inference import TypeInference
 
-__all__ = ["NO_REALIGN_STACK", "GeneratedCompiler", "KernelCompiler", "NoAliasKernelCompiler"]
+__all__ = ["NO_REALIGN_STACK", "GeneratedCompiler", "HelperCompiler", "KernelCompiler", "NoAliasKernelCompiler"]
 
 #: LLVM's attribute for functions that do not realign their stack; llvmlite does not know it.
 NO_REALIGN_STACK = '"no-realign-stack"'
@@ -60,12 +67,36 @@ class _Compiler(Compiler):
     }
 
     def define_pipelines(self):
+        if MOVES_MASKED_LOADS:
+            vectorize_unless(self.state, may_read_too_late)
         pipelines = super().define_pipelines()
         for pipeline in pipelines:
             passes = [(self.replaced_passes.get(p, p), why) for p, why in pipeline.passes]
             pipeline.passes = [(p, why) for p, why in passes if p is not None]
             pipeline.finalize()
         return pipelines
+
+
+class HelperCompiler(_Compiler):
+    """The compiler for scalar helpers, with a disk cache: a new kernel needs no other compilation than its own.
+
+    Helpers have no closures, array expressions or ``with``."""
+
+    replaced_passes: ClassVar[dict] = {
+        **_Compiler.replaced_passes,
+        **dict.fromkeys([InlineClosureLikes, NopythonRewrites, WithLifting]),
+    }
+
+    def compile_extra(self, func):
+        state = self.state
+        key = code_store.key(lambda: of_function(func), {"flags": state.flags.summary()}, state.args)
+        result = code_store.load(key, PART)
+        if result is not None:
+            add_to_target(state.targetctx, result)
+            return result
+        result = super().compile_extra(func)
+        code_store.store(key, func.__name__, result, PART)
+        return result
 
 
 class KernelCompiler(_Compiler):

@@ -6,6 +6,7 @@ from ...errors import TraceError
 from ..ir.algebra import Algebra
 from ..ir.statements import Assign, Call, Function, Statement, Store, Swap, walk
 from ..ir.terms import reads
+from ..ir.type_inference import kinds_of
 
 __all__ = ["active_names", "useful_names", "varied_names"]
 
@@ -44,7 +45,7 @@ def useful_names(f: Function, algebra: Algebra, outputs: set[str]) -> set[str]:
     while len(useful) > before:
         before = len(useful)
         for s in statements:
-            _propagate_useful(s, useful, algebra)
+            _propagate_useful(s, useful, f, algebra)
     return useful
 
 
@@ -53,7 +54,7 @@ def _propagate_varied(s: Statement, varied: set[str], f: Function, algebra: Alge
     match s:
         case Swap() if {s.first, s.second} & varied:
             varied |= {s.first, s.second}
-        case Call() if reads(*s.operands) & varied and not s.rule.draws:
+        case Call() if _differentiable_operands(s, f) & varied:
             varied |= {r for r in s.results if f.kinds[r] == "float"}
         case Assign() | Store():
             target = s.name if isinstance(s, Assign) else s.array
@@ -61,12 +62,18 @@ def _propagate_varied(s: Statement, varied: set[str], f: Function, algebra: Alge
                 varied.add(target)
 
 
-def _propagate_useful(s: Statement, useful: set[str], algebra: Algebra) -> None:
+def _propagate_useful(s: Statement, useful: set[str], f: Function, algebra: Algebra) -> None:
     """Propagate `useful` backward through a statement."""
     match s:
         case Swap() if {s.first, s.second} & useful:
             useful |= {s.first, s.second}
         case Call() if useful & set(s.results):
-            useful |= reads(*s.operands)
+            useful |= reads(*s.operands) if s.rule.draws else _differentiable_operands(s, f)
         case Assign() | Store() if (s.name if isinstance(s, Assign) else s.array) in useful:
             useful |= {n for n in reads(s.value) if n not in useful and algebra.depends(s.value, {n})}
+
+
+def _differentiable_operands(s: Call, f: Function) -> set[str]:
+    """The names in the operands for which the rule of a call has a derivative."""
+    ranks = s.rule.result_types(kinds_of(s, f)).cotangent_ranks
+    return reads(*(t for t, rank in zip(s.operands, ranks, strict=True) if rank is not None))

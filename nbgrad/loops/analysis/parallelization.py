@@ -10,11 +10,15 @@ loop is serial, and a comment in the generated code says why.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..ir.reverse_ir import Branch, For, Item, Nest, Step, loop_head, replace_by_scalars, steps
+import numpy as np
+
+from ..ir.effects import Bind
+from ..ir.names import called
+from ..ir.reverse_ir import Branch, For, Item, Nest, Opaque, Step, loop_head, replace_by_scalars, steps, walk_items
 from ..ir.statements import (
     Assign,
     Block,
@@ -150,7 +154,7 @@ def iteration_legality(plan: Plan, loop: Loop, items: list[Item], sums: Iterable
     """
     if loop.step is not ONE or loop.trip_counter or loop.exit_flag:
         return ParallelLegality("its iterations are not counted one by one")
-    if any(isinstance(item, str) for item in _all(items)):
+    if any(isinstance(item, Opaque) for item in walk_items(items)):
         return ParallelLegality("arrays change places or grow")
     met, shares = _conflicting_elements(plan.dependence_tests, loop, items, set(own)), shares or {}
     for name, element in met.items():
@@ -183,7 +187,7 @@ def _items(block: Block, stored: Iterable[Statement] = ()) -> list[Item]:
             case Check() | InRange():
                 pass
             case _:
-                items.append(type(s).__name__)
+                items.append(s)
     return items
 
 
@@ -253,17 +257,10 @@ def _occurs(s: Statement, name: str) -> bool:
     return any(mentions(t, name) for t in walk([s]))
 
 
-def _all(items: list[Item]) -> Iterator[Item]:
-    for item in items:
-        yield item
-        if isinstance(item, Nest):
-            yield from _all(item.body)
-
-
 def _evaluated(items: list[Item]) -> list[Term]:
     """All terms that are evaluated."""
     terms: list[Term] = []
-    for item in _all(items):
+    for item in walk_items(items):
         terms += item.evaluated() if isinstance(item, Step) else item.terms if isinstance(item, Nest) else ()
     return terms
 
@@ -300,7 +297,7 @@ def _conflicting_elements(
 def rename_in_items(items: list[Item], names: dict[str, str]) -> None:
     """Rename scalars in place."""
     scalars: dict[Term, Term] = {Variable(old): Variable(new) for old, new in names.items()}
-    for item in _all(items):
+    for item in walk_items(items):
         if isinstance(item, Step):
             replace_by_scalars(item, scalars)
         elif isinstance(item, Branch):
@@ -313,7 +310,7 @@ def parallel_loop(loop: Loop, body: list[Item], sums: dict[str, LoopReduction], 
     begin = [Step(Variable(n), "=", zero) for n, zero in local.items()]
     begin += [Step(Variable(s.partial_sum), "=", s.zero) for s in sums.values()]
     end = [Step(Element(s.array, number), "=", Variable(s.partial_sum)) for s in sums.values()]
-    items: list[Item] = [f"{s.array} = np.empty({trip_count(loop)}, {s.dtype})" for s in sums.values()]
+    items: list[Item] = [Bind((s.array,), called(np.empty, trip_count(loop), s.dtype)) for s in sums.values()]
     items.append(loop_head(loop, parallel=True).with_body([*begin, *body, *end]))
     total: list[Item] = [Step(Variable(name), "+=", Element(s.array, number)) for name, s in sums.items()]
     return [*items, loop_head(loop).with_body(total)] if sums else items

@@ -7,11 +7,10 @@ from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import CallTape
 from ..ir.matrix_products import Factors, Range
 from ..ir.passes import Pass, enabled
-from ..ir.printer import indent
 from ..ir.reverse_ir import Item, Step, loop_head
 from ..ir.statements import Assign, Call, Function, Loop, Statement, Store, walk, writes
-from ..ir.tapes import Stack, Tape
-from ..ir.terms import DType, Term, Variable
+from ..ir.tapes import Stack, Tape, ensure_capacity
+from ..ir.terms import ONE, ZERO, Binary, DType, Term, Variable
 from ..ir.type_inference import DTYPES, ZEROS
 from ..runtime.tape_memory import in_large_pages
 from .copy_elimination import CopyElimination
@@ -21,7 +20,7 @@ __all__ = ["AugmentedForward"]
 
 
 class AugmentedForward(Printer):
-    """Prints the function with stores onto tapes.
+    """Makes items of the function, with stores onto tapes.
 
     Attributes
     ----------
@@ -80,15 +79,15 @@ class AugmentedForward(Printer):
         """The variable of a loop in the reverse sweep; a while loop gets one."""
         return s.index or self.named(s, "iteration", "")
 
-    def zero(self, name: str, like: str = "") -> str:
-        """Code that sets a scalar to the zero of its kind, or of the kind of `like`."""
-        return f"{name} = {ZEROS[self.f.kinds.get(like or name, 'float')]}"
+    def zero(self, name: str, like: str = "") -> Step:
+        """Set a scalar to the zero of its kind, or of the kind of `like`."""
+        return Step(Variable(name), "=", ZEROS[self.f.kinds.get(like or name, "float")])
 
-    def initial_values(self) -> list[str]:
+    def initial_values(self) -> list[Item]:
         """Initial values for what may be read although the branch that sets it was not taken: Numba requires them."""
         single = [(s, tape.name) for s, tape in self.tapes.items() if not tape.loops and s not in self.f.body]
         kept = [self.zero(name, writes(s)[0]) for s, name in single]
-        calls = [line for call in self.calls.values() for line in call.initial_tapes()]
+        calls = [item for call in self.calls.values() for item in call.initial_tapes()]
         return [*(self.zero(n) for n in self.saved_before_set()), *kept, *calls]
 
     def saved_before_set(self) -> list[str]:
@@ -101,14 +100,14 @@ class AugmentedForward(Printer):
     def is_elided(self, s: Statement) -> bool:
         return s in self.elided_copies.dead_statements
 
-    def assign(self, s: Assign) -> list[str]:
+    def assign(self, s: Assign) -> list[Item]:
         saved = s in self.plan.saved_overwrites & self.tapes.keys() and s not in self.last_values
-        value = self.with_private_sums(Variable(s.name))
+        value = self.private_sum(Variable(s.name))
         before = self.tapes[s].record(value) if saved else []
         after = self.tapes[s].record(value) if s in self.plan.stored_definitions else []
         return [*before, *super().assign(s), *after]
 
-    def store(self, s: Store) -> list[str]:
+    def store(self, s: Store) -> list[Item]:
         saved = self.tapes[s].record(s.target) if s in self.tapes else []
         return [*saved, *super().store(Store(s.array, s.index, self.elided_copies.replacement_values.get(s, s.value)))]
 
@@ -117,32 +116,28 @@ class AugmentedForward(Printer):
         plain = found and not ({found[1]} & (self.tapes.keys() | self.elided_copies.replacement_values.keys()))
         return found if plain and not self.is_elided(found[1]) else None  # type: ignore[index]
 
-    def call(self, s: Call) -> list[str]:
+    def call(self, s: Call) -> list[Item]:
         if s not in self.calls:
             return super().call(s)
         return self.calls[s].forward_call(self.derivatives_of, self.bytes_of(self.calls[s]) if self.measuring else "")
 
     def iteration_items(self, s: Loop) -> list[Item]:
         """An iteration, after capacity is ensured in tapes that grow by iterations."""
-        growing = [tape.name for tape in self.tapes.values() if tape.grows_by_iteration and tape.loops[0] is s]
-        lines = [f"{name} = grown({name}, {s.trip_counter} + 1)" for name in growing]
-        ensure = [f"if {s.trip_counter} == {growing[0]}.size:", *indent(lines)] if growing else []
-        ensure += [
-            line for stack in self.stacks if stack.frame_per_iteration and stack.frame is s for line in stack.reserve()
-        ]
+        growing = [tape for tape in self.tapes.values() if tape.grows_by_iteration and tape.loops[0] is s]
+        counter = Variable(s.trip_counter)
+        ensure = [ensure_capacity(growing, "==", counter, Binary("+", counter, ONE))] if growing else []
+        ensure += [item for stack in self.pushed_in(s) for item in stack.reserve()]
         return [*ensure, *super().iteration_items(s)]
 
-    def end_of_iteration(self, s: Loop) -> list[str]:
+    def pushed_in(self, s: Loop) -> list[Stack]:
+        """The stacks that grow by iterations of a loop."""
+        return [stack for stack in self.stacks if stack.frame_per_iteration and stack.frame is s]
+
+    def end_of_iteration(self, s: Loop) -> list[Item]:
         """Stores at the end of an iteration."""
-        kept = [
-            line
-            for first, loop in self.last_values.items()
-            if loop is s
-            for line in self.tapes[first].record(Variable(first.name))
-        ]
-        return kept + [
-            line for stack in self.stacks if stack.frame_per_iteration and stack.frame is s for line in stack.push()
-        ]
+        last = [first for first, loop in self.last_values.items() if loop is s]
+        kept = [item for first in last for item in self.tapes[first].record(Variable(first.name))]
+        return [*kept, *(stack.push() for stack in self.pushed_in(s))]
 
     def private_initial_values(self, s: Loop) -> dict[str, Term]:
         """Initial values of scalars that an iteration may store before it sets them."""
@@ -158,7 +153,7 @@ class AugmentedForward(Printer):
         return forward_legality(self.f, self.plan, s, stored, grows)
 
     def presized_stacks(self, s: Loop) -> list[Item]:
-        """Code that computes the capacity of the stacks in a loop, where their iterations can be counted beforehand."""
+        """Compute the capacity of the stacks in a loop, where their iterations can be counted beforehand."""
         items: list[Item] = []
         tests = self.plan.dependence_tests.tests
         for stack in (
@@ -173,10 +168,10 @@ class AugmentedForward(Printer):
                 for p in reversed(stack.loops):
                     inner = [loop_head(p).with_body(inner)] if p in stack.outer_loops else inner
                     inner[:0] = [Step(Variable(t.name), "=", t.value) for t in bounds[p]]
-                items += [f"{stack.total_slots} = 0", *inner]
+                items += [Step(Variable(stack.total_slots), "=", ZERO), *inner]
         return items
 
-    def allocate(self, tape: Tape) -> list[str]:
+    def allocate(self, tape: Tape) -> list[Item]:
         if tape.sizes or (tape.stack is not None and tape.stack.total_slots):
             self.free.imported("in_large_pages", in_large_pages)
         return tape.allocate()

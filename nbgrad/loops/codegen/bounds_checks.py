@@ -11,13 +11,31 @@ from functools import reduce
 
 from ...core.source_text import constant_source
 from ..analysis.index_bounds import Access, Guard, IndexBounds
+from ..ir.effects import Return
 from ..ir.names import Names
-from ..ir.reverse_ir import Branch, For, Item, flatten_items
+from ..ir.printer import definition
+from ..ir.reverse_ir import Branch, For, Item
 from ..ir.statements import Check, Function, IndexCheck
-from ..ir.terms import Binary, Compare, Length, Logical, Term, Unary, Variable, named, reads, substitute, subterms
+from ..ir.terms import (
+    MINUS_ONE,
+    ZERO,
+    Binary,
+    Compare,
+    Constant,
+    Length,
+    Logical,
+    Term,
+    Tuple,
+    Unary,
+    Variable,
+    named,
+    reads,
+    substitute,
+    subterms,
+)
 from ..runtime.index_errors import OUTSIDE_NAME, SEARCH_FUNCTION, SEARCH_MESSAGES, outside
 
-__all__ = ["guard_lines", "import_index_check", "shape_checks"]
+__all__ = ["guards", "import_index_check", "shape_checks"]
 
 
 def import_index_check(bounds: IndexBounds, names: Names) -> None:
@@ -26,30 +44,30 @@ def import_index_check(bounds: IndexBounds, names: Names) -> None:
         names.imported(OUTSIDE_NAME, outside)
 
 
-def shape_checks(arrays: dict[str, str], f: Function) -> list[str]:
-    """Code that checks that each array argument has the shape of the array that it is the tangent or cotangent of."""
+def shape_checks(arrays: dict[str, str], f: Function) -> list[Item]:
+    """A check that each array argument has the shape of the array that it is the tangent or cotangent of."""
     tests = [
         Compare(("!=",), (Length(given, d), Length(n, d))) for n, given in arrays.items() for d in range(f.ranks[n])
     ]
     if not tests or not f.checked:
         return []
     text = f"{f.name}: {', '.join(arrays.values())} must have the shapes of {', '.join(arrays)}"
-    return Check(_without_branches("|", tests), text).code()
+    return [Check(_without_branches("|", tests), text)]
 
 
-def guard_lines(guards: list[Guard]) -> list[str]:
-    """Code for the checks before a statement; the sufficient conditions of all guards are tested at once."""
+def guards(wanted: list[Guard]) -> list[Item]:
+    """The checks before a statement; the sufficient conditions of all guards are tested at once."""
     items: list[Item] = []
-    sufficient = [g for g in guards if g.sufficient_conditions is not None]
-    for guard in guards:
+    sufficient = [g for g in wanted if g.sufficient_conditions is not None]
+    for guard in wanted:
         if guard.sufficient_conditions is None:
-            items += _inside_path(guard, [line for access in guard.accesses for line in _exact_check(*access)], {})
+            items += _inside_path(guard, [_exact_check(*access) for access in guard.accesses], {})
         elif guard is sufficient[0]:
-            items += _combined_check(sufficient)
-    return flatten_items(items)
+            items.append(_combined_check(sufficient))
+    return items
 
 
-def _combined_check(guards: list[Guard]) -> list[str]:
+def _combined_check(guards: list[Guard]) -> IndexCheck:
     """One check for several guards: where their sufficient conditions do not all hold, a program decides."""
     conditions = list(dict.fromkeys(test for g in guards for test in g.sufficient_conditions or []))
     arguments, lengths = _program_arguments(guards)
@@ -59,20 +77,25 @@ def _combined_check(guards: list[Guard]) -> list[str]:
         comparisons: list[Item] = []
         for access, *terms in guard.accesses:
             index, size = [substitute(t, lengths) for t in terms]
-            returned = f"return ({len(texts)}, {index}, {size})"
-            comparisons.append(Branch(_out_of_range_test(access, index, size), body=[returned]))
+            found = _found(Constant(len(texts)), index, size)
+            comparisons.append(Branch(_out_of_range_test(access, index, size), body=[found]))
             texts.append((access.what, access.where))
         body += _inside_path(guard, comparisons, lengths)
-    body.append("return (-1, 0, 0)")
+    body.append(_found(MINUS_ONE, ZERO, ZERO))
     program = _program(body, [lengths.get(t, t) for t in arguments], texts)
-    return IndexCheck(Unary("not", _without_branches("&", conditions)), program, OUTSIDE_NAME, arguments).code()
+    return IndexCheck(Unary("not", _without_branches("&", conditions)), program, OUTSIDE_NAME, arguments)
 
 
-def _exact_check(access: Access, index: Term, size: Term) -> list[str]:
+def _exact_check(access: Access, index: Term, size: Term) -> IndexCheck:
     """A check that compares one index with its bounds, exactly."""
     parameters = [Variable("index"), Variable("size")]
-    program = _program(["return (0, index, size)"], parameters, [(access.what, access.where)])
-    return IndexCheck(_out_of_range_test(access, index, size), program, OUTSIDE_NAME, [index, size]).code()
+    program = _program([_found(ZERO, *parameters)], parameters, [(access.what, access.where)])
+    return IndexCheck(_out_of_range_test(access, index, size), program, OUTSIDE_NAME, [index, size])
+
+
+def _found(number: Term, index: Term, size: Term) -> Return:
+    """What a program returns: the number of the access that is out of range."""
+    return Return((Tuple((number, index, size)),))
 
 
 def _program_arguments(guards: list[Guard]) -> tuple[list[Term], dict[Term, Term]]:
@@ -91,10 +114,8 @@ def _program_arguments(guards: list[Guard]) -> tuple[list[Term], dict[Term, Term
 
 def _program(body: list[Item], parameters: Sequence[Term], texts: list[tuple[str, str]]) -> str:
     """The source of a program."""
-    head = f"def {SEARCH_FUNCTION}({', '.join(map(str, parameters))}):"
-    lines = [head, *(f"    {line}" for line in flatten_items(body))]
-    messages = f"{SEARCH_MESSAGES} = {constant_source(tuple(texts))}"
-    return "\n".join(["import math", "", "import numpy as np", *lines, messages, ""])
+    function = definition(SEARCH_FUNCTION, list(map(str, parameters)), body).text
+    return f"import math\n\nimport numpy as np\n{function}{SEARCH_MESSAGES} = {constant_source(tuple(texts))}\n"
 
 
 def _inside_path(guard: Guard, items: list[Item], lengths: Mapping[Term, Term]) -> list[Item]:

@@ -8,20 +8,23 @@ can be reversed; n iterations, b(c, r - 1) < n <= b(c, r), take r n - b(c + 1, r
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from copy import copy
+from functools import reduce
 
-from ...core.source_text import comment_source
+import numpy as np
+
 from ...errors import AttrError, TraceError
 from ..analysis.reverse_plan import Plan
 from ..frontend.source import Source
 from ..frontend.syntax import subtrees, unparse
-from ..ir.names import nfkc_name
-from ..ir.printer import definition, indent
-from ..ir.reverse_ir import For, Step, flatten_items, loops_over
+from ..ir.effects import Bind, Return
+from ..ir.names import called, nfkc_name
+from ..ir.printer import Definition, Routine, definition
+from ..ir.reverse_ir import Branch, Comment, For, Item, Step, While, bound_by, loops_over
 from ..ir.statements import (
     Assign,
     Block,
-    Call,
     Function,
     Grow,
     Loop,
@@ -33,14 +36,36 @@ from ..ir.statements import (
     walk,
     writes,
 )
+from ..ir.statements import Call as CallStatement
 from ..ir.tapes import Tape, trip_count
-from ..ir.terms import ONE, ZERO, Binary, Element, Term, Variable, reads, variables
+from ..ir.terms import (
+    FALSE,
+    MINUS_ONE,
+    ONE,
+    TRUE,
+    ZERO,
+    Binary,
+    Compare,
+    Constant,
+    DType,
+    Element,
+    Logical,
+    Property,
+    Shape,
+    Term,
+    Tuple,
+    Variable,
+    reads,
+    variables,
+)
 from ..ir.type_inference import DTYPES
 from . import bounds_checks
 from .printer import Printer
 from .reverse_sweep import AdjointPrinter
 
 __all__ = ["Checkpointed", "check", "choose_loop", "rerun_iterations"]
+
+_WHEN = "the iteration before which each was taken"
 
 
 def rerun_iterations(trips: int, snapshots: int) -> int:
@@ -79,7 +104,7 @@ def choose_loop(plain: AdjointPrinter, name: str | None) -> Loop | None:
 
 
 class Checkpointed(AdjointPrinter):
-    """Prints an adjoint with checkpoints in `loop`; its last parameter is the number of snapshots.
+    """Makes an adjoint with checkpoints in `loop`; its last parameter is the number of snapshots.
 
     Attributes
     ----------
@@ -109,7 +134,7 @@ class Checkpointed(AdjointPrinter):
                 "the arguments, and copy back after the loop"
             )
         self.recording = False
-        self.hoisted_tapes: list[str] = []  # code for tapes of a size that is the same in each iteration
+        self.hoisted_tapes: list[Item] = []  # allocations of tapes of a size that is the same in each iteration
         self.changed = names_written(loop)
         self.snapshots = self.fresh("snapshots")
         self.extra_parameters = [self.snapshots]
@@ -120,131 +145,147 @@ class Checkpointed(AdjointPrinter):
             t.nbytes_before() for t in AdjointPrinter(f, plan, wrt).tapes.values() if t.loops and t.loops[0] is loop
         ]
 
-    def plain(self, block: Block) -> list[str]:
-        """The code of the function itself, without stores."""
+    def plain(self, block: Block) -> list[Item]:
+        """The function itself, without stores."""
         return Printer(self.f, self.plan).block(block)
 
-    def initial_values(self) -> list[str]:
+    def initial_values(self) -> list[Item]:
         """Scalars in a snapshot need an initial value, too."""
-        names = [n for n in self.state if not self.f.ranks.get(n) and n not in self.f.parameters]
-        return list(dict.fromkeys([*super().initial_values(), *(self.zero(n) for n in names)]))
+        items = super().initial_values()
+        known = {*self.f.parameters, *(n for item in items for n in bound_by(item))}
+        return [*items, *(self.zero(n) for n in self.state if not self.f.ranks.get(n) and n not in known)]
 
-    def budget(self) -> str:
-        """The source of a function that returns the trip count, the bytes of a snapshot, and the bytes of the tapes
+    def budget(self) -> Definition:
+        """A function that returns the trip count, the bytes of a snapshot, and the bytes of the tapes
         without checkpoints (-1 if unknown)."""
-        one = {n: "1" if self.f.kinds.get(n) == "bool" else "8" for n in self.state}
-        each = [f"{n}.nbytes" if self.f.ranks.get(n) else size for n, size in one.items()]
-        tapes = "-1" if None in self.sizes else " + ".join(["0", *filter(None, self.sizes)])
-        lines = [
+        kinds, ranks = self.f.kinds, self.f.ranks
+        each = [
+            Property(Variable(n), "nbytes") if ranks.get(n) else Constant(1 if kinds.get(n) == "bool" else 8)
+            for n in self.state
+        ]
+        tapes = [size for size in self.sizes if size is not None]
+        items = [
             *self.initial_values(),
             *self.plain(self.before),
             *([] if self.trip_count_known else self.plain([self.loop])),
+            Return((self.trips, _sum(each), _sum(tapes) if len(tapes) == len(self.sizes) else MINUS_ONE)),
         ]
-        trips = trip_count(self.loop) if self.trip_count_known else self.loop.trip_counter
-        lines.append(f"return {trips}, {' + '.join(['0', *each])}, {tapes}")
-        return definition(self.budget_entry, self.f.parameters, lines)
+        return definition(self.budget_entry, self.f.parameters, items)
 
-    def sweeps(self) -> list[str]:
-        """The code of both sweeps, interleaved by the checkpointing schedule of the loop."""
-        f, plan, loop = self.f, self.plan, self.loop
+    @property
+    def trips(self) -> Term:
+        """The trip count: on entry to the loop if it is known there, otherwise when the loop has run."""
+        return trip_count(self.loop) if self.trip_count_known else Variable(self.loop.trip_counter)
+
+    def sweeps(self) -> list[Item]:
+        """Both sweeps, interleaved by the checkpointing schedule of the loop."""
+        f, plan, loop, known = self.f, self.plan, self.loop, self.trip_count_known
         self.hoisted_tapes.clear()
         self.zeroed = False
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
-        trips, iteration, left, stop = (self.fresh(n) for n in ("trips", "iteration", "left", "stop"))
-        first, latest, when = self.fresh("first"), self.fresh("latest"), self.fresh("saved_at")
-        at_iteration = [f"{loop.index} = {self.index(iteration)}"] if loop.index else []
+        trips, iteration, left, stop = (Variable(self.fresh(n)) for n in ("trips", "iteration", "left", "stop"))
+        first, latest, when = Variable(self.fresh("first")), Variable(self.fresh("latest")), self.fresh("saved_at")
+        at_iteration = [Step(Variable(loop.index), "=", self.index(iteration))] if loop.index else []
         before = self.block(self.before)
         self.recording = True
         record = self.block(loop.body)
         self.recording = False
-        after, middle, back = (
-            self.block(self.after),
-            self.between_sweeps(),
-            flatten_items(self.reverse_statements(self.after)),
-        )
-        reverse = flatten_items(self.reverse_block(loop.body))
-        most = f"min({self.snapshots}, {trips})" if self.trip_count_known else self.snapshots
-        made = [
+        after, middle = self.block(self.after), self.between_sweeps()
+        back = self.reverse_statements(self.after)
+        reverse = self.reverse_block(loop.body)
+        snapshots, saved_at = Variable(self.snapshots), Element(when, (latest,))
+        most = called(min, snapshots, trips) if known else snapshots
+        counting = [*self.plain([loop]), Step(trips, "=", self.trips), *self.copy_state(ZERO, back=True)]
+        last = Binary("-", left, ONE)
+        ahead = Routine.AHEAD.called(Binary("-", left, iteration), Binary("-", snapshots, latest))
+        save = [Step(latest, "+=", ONE), Step(saved_at, "=", iteration), *self.copy_state(latest)]
+        run: list[Item] = [
+            Step(stop, "=", ahead),
+            Step(stop, "+=", iteration),
+            Comment(loop.line),
+            self.rerun(iteration, stop),
+            Step(iteration, "=", stop),
+            Branch(Compare(("<",), (iteration, last)), body=save),
+        ]
+        remaining = Compare((">",), (left, ZERO))
+        done = Logical("and", (Compare((">",), (latest, ZERO)), Compare((">=",), (saved_at, left))))
+        turn: list[Item] = [
+            While(Compare(("<",), (iteration, last)), body=run),
+            Branch(remaining, body=[*at_iteration, *record]),
+            Branch(first, body=[*after, *middle, *back, Step(first, "=", FALSE)]),
+            Branch(
+                remaining,
+                body=[
+                    *(at_iteration if after or back else []),
+                    *reverse,
+                    Step(left, "-=", ONE),
+                    While(done, body=[Step(latest, "-=", ONE)]),
+                    Step(iteration, "=", saved_at),
+                    *self.copy_state(latest, back=True),
+                ],
+            ),
+        ]
+        begun = (iteration.name, left.name, latest.name, first.name)
+        return [
             *self.initial_values(),
             *before,
-            *(bounds_checks.guard_lines(self.bounds.before.get(loop, [])) if self.trip_count_known else []),
-            *([f"{trips} = {trip_count(loop)}"] if self.trip_count_known else []),
-            f"{self.snapshots} = max({most}, 1)",
-            *(f"{kept} = {self.snapshot_alloc(n)}" for n, kept in self.snapshots_of.items()),
-            f"{when} = np.zeros({self.snapshots}, np.int64)  # the iteration before which each was taken",
+            *(bounds_checks.guards(self.bounds.before.get(loop, [])) if known else []),
+            *([Step(trips, "=", self.trips)] if known else []),
+            Step(snapshots, "=", called(max, most, ONE)),
+            *(Bind((kept,), self.snapshot_alloc(n)) for n, kept in self.snapshots_of.items()),
+            Bind((when,), called(np.zeros, snapshots, DTYPES["int"]), comment=_WHEN),
             *self.hoisted_tapes,
             *self.copy_state(ZERO),
-            *(
-                []
-                if self.trip_count_known
-                else [*self.plain([loop]), f"{trips} = {loop.trip_counter}", *self.copy_state(ZERO, back=True)]
-            ),
-            f"{iteration}, {left}, {latest}, {first} = 0, {trips}, 0, True",
-            f"while {first} or {left} > 0:",
-            f"    while {iteration} < {left} - 1:",
-            f"        {stop} = {iteration} + ahead({left} - {iteration}, {self.snapshots} - {latest})",
-            f"        {comment_source(loop.line)}",
-            f"        {self.head(iteration, stop)}",
-            *indent(indent(indent(self.plain(loop.body)))),
-            f"        {iteration} = {stop}",
-            f"        if {iteration} < {left} - 1:",
-            f"            {latest} += 1",
-            f"            {when}[{latest}] = {iteration}",
-            *indent(indent(indent(self.copy_state(Variable(latest))))),
-            f"    if {left} > 0:",
-            *indent(indent([*at_iteration, *record])),
-            f"    if {first}:",
-            *indent(indent([*after, *middle, *back, f"{first} = False"])),
-            f"    if {left} > 0:",
-            *indent(indent([*(at_iteration if after or back else []), *reverse])),
-            f"        {left} -= 1",
-            f"        while {latest} > 0 and {when}[{latest}] >= {left}:",
-            f"            {latest} -= 1",
-            f"        {iteration} = {when}[{latest}]",
-            *indent(indent(self.copy_state(Variable(latest), back=True))),
-            *flatten_items(self.reset(loop)),
-            *flatten_items(self.reverse_statements(self.before)),
+            *([] if known else counting),
+            Bind(begun, Tuple((ZERO, trips, ZERO, TRUE)), unpacks=True),
+            While(Logical("or", (first, remaining)), body=turn),
+            *self.reset(loop),
+            *self.reverse_statements(self.before),
         ]
-        return made
 
-    def copy_state(self, at: Term, back: bool = False) -> list[str]:
-        """Code that saves the state in snapshot `at`, or, with `back`, restores it."""
-        lines: list[str] = []
+    def copy_state(self, at: Term, back: bool = False) -> list[Item]:
+        """Save the state in snapshot `at`, or, with `back`, restore it."""
+        items: list[Item] = []
         for n, kept in self.snapshots_of.items():
             counters = self.counters_of.get(n, [])
             index = variables(counters)
             own, saved = Element(n, index) if index else Variable(n), Element(kept, (at, *index))
-            step = Step(own, "=", saved) if back else Step(saved, "=", own)
-            lines += flatten_items([loops_over(n, counters, step)])
-        return lines
+            items.append(loops_over(n, counters, Step(own, "=", saved) if back else Step(saved, "=", own)))
+        return items
 
-    def head(self, iteration: str, stop: str) -> str:
-        """The first line of a loop over the iterations from `iteration` to `stop`."""
+    def rerun(self, iteration: Term, stop: Term) -> For:
+        """A loop over the iterations from `iteration` to `stop`, without stores."""
+        body = self.plain(self.loop.body)
         if self.loop.index:
-            return For(self.loop.index, self.index(iteration), self.index(stop), self.loop.step).head
-        return For(self.fresh("again"), Variable(iteration), Variable(stop)).head
+            return For(self.loop.index, self.index(iteration), self.index(stop), self.loop.step, body=body)
+        return For(self.fresh("again"), iteration, stop, body=body)
 
-    def index(self, iteration: str) -> Term:
+    def index(self, iteration: Term) -> Term:
         """The value of the loop variable in iteration `iteration`."""
         start, step = self.loop.start, self.loop.step
-        moved = Variable(iteration) if step is ONE else Binary("*", Variable(iteration), step)
+        moved = iteration if step is ONE else Binary("*", iteration, step)
         return moved if start is ZERO else Binary("+", start, moved)
 
-    def snapshot_alloc(self, name: str) -> str:
-        """Code that allocates the snapshots of a variable."""
+    def snapshot_alloc(self, name: str) -> Term:
+        """The array for the snapshots of a variable."""
+        snapshots = Variable(self.snapshots)
         if self.f.ranks.get(name):
-            return f"np.empty(({self.snapshots},) + {name}.shape, {name}.dtype)"
-        return f"np.empty({self.snapshots}, {DTYPES[self.f.kinds.get(name, 'float')]})"
+            return called(np.empty, Binary("+", Tuple((snapshots,)), Shape(name)), DType(name))
+        return called(np.empty, snapshots, DTYPES[self.f.kinds.get(name, "float")])
 
-    def allocate(self, tape: Tape) -> list[str]:
+    def allocate(self, tape: Tape) -> list[Item]:
         if not self.recording or tape.sizes is None or reads(*tape.sizes) & self.changed:
             return super().allocate(tape)
         self.hoisted_tapes += super().allocate(tape)
         return []
 
-    def swap_derivatives(self, s: Swap) -> list[str]:
+    def swap_derivatives(self, s: Swap) -> list[Item]:
         # While recording, names are already bound to their cotangents from the following iteration.
         return [] if self.recording else super().swap_derivatives(s)
+
+
+def _sum(terms: Sequence[Term]) -> Term:
+    return reduce(lambda a, b: Binary("+", a, b), [ZERO, *terms])
 
 
 def _loop_state(plan: Plan, loop: Loop, after: Block) -> list[str]:
@@ -255,7 +296,7 @@ def _loop_state(plan: Plan, loop: Loop, after: Block) -> list[str]:
     changed = [n for s in (*inside, *walk(after)) if s not in plan.defined and isinstance(s, Assign | Store | Swap)
                for n in writes(s)]  # fmt: skip
     for block in (loop.body, *(b for s in inside for b in nested_blocks(s))):
-        for s in (s for s in block if isinstance(s, Call) and not s.value_name):
+        for s in (s for s in block if isinstance(s, CallStatement) and not s.value_name):
             if any(uses(t) & set(writes(s)) for t in inside if t not in walk(block)):
                 raise TraceError(
                     f"adjoint: {plan.dependence_tests.f.where}: checkpoints of a loop in which what '{s.line}' "

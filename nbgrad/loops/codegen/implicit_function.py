@@ -5,7 +5,26 @@ The generated function is in the subset that has adjoints: its own derivatives a
 
 from __future__ import annotations
 
+import numpy as np
+
+from ..ir.effects import Bind, Return
+from ..ir.names import called
 from ..ir.printer import definition
+from ..ir.reverse_ir import FLOAT_ZERO, For, Item, Step, negative
+from ..ir.terms import (
+    ZERO,
+    Binary,
+    Call,
+    Constant,
+    DType,
+    Element,
+    Global,
+    Length,
+    Term,
+    Tuple,
+    Variable,
+    variables,
+)
 from .module_source import module
 from .pure_functions import Pullback
 
@@ -28,35 +47,46 @@ def implicit_vjp(
     taken : list of str
         Those that the residual takes, in its order.
     """
-    text, fresh = pullback.source(), pullback.free.fresh
+    inner, fresh = pullback.source(), pullback.free.fresh
     entry, g, z = fresh(f"{name}_vjp"), fresh("g"), fresh("z")
     own = {n: fresh(n) for n in parameters}
-    inputs = ", ".join([z, *(own[n] for n in taken)])
-    zeros = {n: f"np.zeros_like({own[n]})" if axes else "0.0" for n, axes in parameters.items()}
+    inputs = variables([z, *(own[n] for n in taken)])
+    zeros = {n: called(np.zeros_like, Variable(own[n])) if axes else FLOAT_ZERO for n, axes in parameters.items()}
     places = dict(zip(pullback.f.parameters[1:], taken, strict=True))
     bars = {places[n]: fresh(f"{n}_bar") for n in pullback.wrt[1:]}
     w, z_bar = fresh("w"), fresh("z_bar")
-    found = ", ".join([z_bar, *bars.values()])  # what the pullback returns: a tuple if it is several
+
+    def pulled_back(cotangent: Term) -> Item:
+        """Call the pullback, which returns a tuple if it is several cotangents."""
+        call = Call(Global(pullback.entry, pullback), (cotangent, *inputs))
+        return Bind((z_bar, *bars.values()), call, unpacks=bool(bars))
+
+    cotangents: dict[str, Term]
+    items: list[Item]
     if rank:
         n, i, j, jacobian, seed = map(fresh, ("n", "i", "j", "jacobian", "seed"))
-        lines = [
-            f"{n} = {z}.size",
-            f"{jacobian} = np.zeros(({n}, {n}), {z}.dtype)  # transposed",
-            f"{seed} = np.zeros({n}, {z}.dtype)",
-            f"for {i} in range({n}):",
-            f"    {seed}[{i}] = 1.0",
-            f"    {found} = {pullback.entry}({seed}, {inputs})",
-            f"    for {j} in range({n}):",
-            f"        {jacobian}[{j}, {i}] = {z_bar}[{j}]",
-            f"    {seed}[{i}] = 0.0",
-            f"{w} = np.linalg.solve({jacobian}, -{g})",
-            f"{found} = {pullback.entry}({w}, {inputs})",
+        size, here, dtype = Variable(n), (Variable(i),), DType(z)
+        column = Step(Element(jacobian, (Variable(j), *here)), "=", Element(z_bar, (Variable(j),)))
+        each = [
+            Step(Element(seed, here), "=", Constant(1.0)),
+            pulled_back(Variable(seed)),
+            For(j, ZERO, size, body=[column]),
+            Step(Element(seed, here), "=", FLOAT_ZERO),
         ]
-        cotangents = bars
+        solve = Global("np.linalg.solve", np.linalg.solve)
+        items = [
+            Bind((n,), Length(z, None)),
+            Bind((jacobian,), called(np.zeros, Tuple((size, size)), dtype), comment="transposed"),
+            Bind((seed,), called(np.zeros, size, dtype)),
+            For(i, ZERO, size, body=each),
+            Bind((w,), Call(solve, (Variable(jacobian), negative(Variable(g))))),
+            pulled_back(Variable(w)),
+        ]
+        cotangents = {n: Variable(bar) for n, bar in bars.items()}
     else:
-        lines = [f"{found} = {pullback.entry}(1.0, {inputs})", f"{w} = -{g} / {z_bar}"]
-        cotangents = {n: f"{w} * {bar}" for n, bar in bars.items()}
-    lines.append(f"return ({''.join(f'{cotangents.get(n, zeros[n])}, ' for n in parameters)})")
-    return entry, module(text, pullback.f, pullback.free) + "\n\n@njit(nogil=True, error_model='numpy')\n" + definition(
-        entry, [g, z, *own.values()], lines
-    )
+        solution = Binary("/", negative(Variable(g)), Variable(z_bar))
+        items = [pulled_back(Constant(1.0)), Bind((w,), solution)]
+        cotangents = {n: Binary("*", Variable(w), Variable(bar)) for n, bar in bars.items()}
+    items.append(Return(tuple([cotangents.get(n, zeros[n]) for n in parameters]), parenthesized=True))
+    around = definition(entry, [g, z, *own.values()], items).text
+    return entry, f"{module(inner, pullback.f, pullback.free)}\n\n@njit(nogil=True, error_model='numpy')\n{around}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from ...core.source_text import constant_source
 from ...errors import TraceError
 from ..custom_rules import home
 from ..ir.names import Names
+from ..ir.printer import Definition
 from ..ir.statements import Function
 from ..ir.tapes import GROWN
 
@@ -44,23 +44,18 @@ _ROUTINES = {
 }
 
 
-def routines(calls: set[str]) -> str:
+def routines(calls: Collection[str]) -> str:
     """The definitions of the routines that are among `calls`."""
     return "".join(f"{text}\n\n" for name, text in _ROUTINES.items() if name in calls)
-
-
-#: Calls of these, and loops over prange. In the lines that are printed no string and no comment comes before them.
-_CALLS = re.compile(rf"""^[^#"'\n]*\b({"|".join([*_ROUTINES, "prange"])})\(""", re.MULTILINE)
 
 
 #: Numba options that parallelize loops over prange, and nothing else.
 _PARALLEL = ", parallel=dict.fromkeys(['fusion', 'inplace_binop', 'numpy', 'reduction', 'setitem'], False)"
 
 
-def module(body: str, f: Function, names: Names) -> str:
+def module(body: Definition, f: Function, names: Names) -> str:
     """The source of a self-contained module around the generated function `body`; `names` are the names in it."""
-    calls = set(_CALLS.findall(body))
-    parallel = "prange" in calls  # the name is reserved, so it is no variable
+    parallel = "prange" in body.routines
     head = ["import math", "", "import numpy as np", f"from numba import njit{', prange' * parallel}"]
     head += [f"from {home(i.name, i.function)} import {i.name}{f' as {k}' * (k != i.name)}"
              for k, i in sorted(names.imports.items())]  # fmt: skip
@@ -70,9 +65,9 @@ def module(body: str, f: Function, names: Names) -> str:
         head += ["", *(f"{k} = {constant_source(v)}" for k, v in plain)]
     return (
         "\n".join([*head, "", "", ""])
-        + routines(calls)
+        + routines(body.routines)
         + f"@njit(nogil=True, error_model='numpy'{_PARALLEL * parallel}{options})\n"
-        + body
+        + body.text
     )
 
 

@@ -1,13 +1,19 @@
-"""The printer of generated functions: statements with index checks and derivatives; tangents and adjoints extend it."""
+"""Items of generated functions: statements with index checks and derivatives; tangents and adjoints extend it."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
 
 from ..analysis.parallelization import LoopReduction, ParallelLegality, forward_legality, parallel_loop
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import primal_call
+from ..ir.effects import Bind
 from ..ir.matrix_products import Factors, Range, as_product
-from ..ir.printer import StatementPrinter
-from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, flatten_items, loop_head, product_nest
+from ..ir.names import called
+from ..ir.printer import Routine, StatementPrinter
+from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, Step, loop_head, product_nest
 from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Store, Swap, walk
 from ..ir.terms import ZERO, Binary, Term, Variable, substitute
 from ..runtime.products import add_product, large_product
@@ -17,8 +23,8 @@ __all__ = ["Printer"]
 
 
 class Printer(StatementPrinter):
-    """Prints statements. `derivatives_of` maps variables to their tangents or cotangents, allocated and swapped with
-    them."""
+    """Makes items of statements. `derivatives_of` maps variables to their tangents or cotangents, allocated and swapped
+    with them."""
 
     def __init__(self, f: Function, plan: Plan) -> None:
         self.f = f
@@ -46,59 +52,60 @@ class Printer(StatementPrinter):
             self.names[key] = self.fresh(name)
         return self.names[key]
 
-    def block(self, block: Block) -> list[str]:
-        """The lines of a block, with its index checks."""
-        lines: list[str] = []
+    def block(self, block: Block) -> list[Item]:
+        """The items of a block, with its index checks."""
+        items: list[Item] = []
         for s in block:
-            lines += bounds_checks.guard_lines(self.bounds.before.get(s, []))
+            items += bounds_checks.guards(self.bounds.before.get(s, []))
             if not self.is_elided(s):
-                lines += self.statement(s)
-        return lines
+                items += self.statement(s)
+        return items
 
     def is_elided(self, s: Statement) -> bool:
         """Whether `s` is not printed, because its effect is obtained elsewhere."""
         return False
 
-    def assign(self, s: Assign) -> list[str]:
-        name, value = self.with_private_sums(Variable(s.name)), self.with_private_sums(s.value)
+    def assign(self, s: Assign) -> list[Item]:
+        target, value = self.private_sum(Variable(s.name)), self.with_private_sums(s.value)
         if s.reassociable and isinstance(value, Binary):
-            return [f"{name} = plus({value.left}, {value.right})"]
-        return [f"{name} = {value}"]
+            value = Routine.PLUS.called(*value.operands)
+        return [Step(target, "=", value)]
 
-    def in_range(self, s: InRange) -> list[str]:
+    def in_range(self, s: InRange) -> list[Item]:
         return []  # its check is among those of the index
 
-    def alloc(self, s: Alloc) -> list[str]:
+    def alloc(self, s: Alloc) -> list[Item]:
         beside = self.derivatives_of.get(s.name)
-        zeros = [f"{beside} = np.{self.beside_initializer(s.name)}_like({s.name})"] if beside else []
-        return [*super().alloc(s), *zeros]
+        begun = called(self.beside_initializer(s.name), Variable(s.name))
+        return [*super().alloc(s), *([Bind((beside,), begun)] if beside else [])]
 
-    def grow(self, s: Grow) -> list[str]:
+    def grow(self, s: Grow) -> list[Item]:
         beside = self.derivatives_of.get(s.name)
-        return [*super().grow(s), *(super().grow(Grow(beside, s.size)) if beside else [])]
+        return [s, *([Grow(beside, s.size)] if beside else [])]
 
-    def beside_initializer(self, name: str) -> str:
-        """The NumPy constructor, without ``_like``, for the array beside `name`."""
-        return "zeros"
+    def beside_initializer(self, name: str) -> Callable:
+        """The NumPy constructor for the array beside `name`."""
+        return np.zeros_like
 
-    def call(self, s: Call) -> list[str]:
+    def call(self, s: Call) -> list[Item]:
         return primal_call(s, self.f)
 
-    def swap(self, s: Swap) -> list[str]:
-        return [*super().swap(s), *self.swap_derivatives(s)]
+    def swap(self, s: Swap) -> list[Item]:
+        return [Swap(s.first, s.second), *self.swap_derivatives(s)]
 
-    def swap_derivatives(self, s: Swap) -> list[str]:
+    def swap_derivatives(self, s: Swap) -> list[Item]:
         if s.first not in self.derivatives_of:
             return []
-        return super().swap(Swap(self.derivatives_of[s.first], self.derivatives_of[s.second]))
+        return [Swap(self.derivatives_of[s.first], self.derivatives_of[s.second])]
+
+    def private_sum(self, scalar: Variable) -> Variable:
+        """The iteration's private variable for a sum; any other scalar is itself."""
+        return Variable(self.sums[scalar.name].partial_sum) if scalar.name in self.sums else scalar
 
     def with_private_sums(self, term: Term) -> Term:
         """`term`, with the iteration's private names of the sums in it."""
         private: dict[Term, Term] = {Variable(n): Variable(s.partial_sum) for n, s in self.sums.items()}
         return substitute(term, private) if private else term
-
-    def loop_lines(self, s: Loop) -> list[str]:
-        return flatten_items(self.loop_items(s))
 
     def matrix_product(self, s: Loop) -> tuple[tuple[Range, Range, Range], Store, Factors] | None:
         """The product of matrices that a loop is, if nothing else must happen in it."""
@@ -145,11 +152,11 @@ class Printer(StatementPrinter):
         return LoopReduction(self.named(loop, f"{name}_turn", ""), zero, self.named(loop, f"{name}_turns", ""))
 
     def iteration_items(self, s: Loop) -> list[Item]:
-        guards = bounds_checks.guard_lines(self.bounds.after_iteration.get(s, []))
+        guards = bounds_checks.guards(self.bounds.after_iteration.get(s, []))
         return [*self.block(s.body), *self.end_of_iteration(s), *self.loop_exit(s), *guards]
 
-    def end_of_iteration(self, s: Loop) -> list[str]:
-        """Further code at the end of an iteration."""
+    def end_of_iteration(self, s: Loop) -> list[Item]:
+        """Further items at the end of an iteration."""
         return []
 
     def parallel_verdicts(self) -> dict[str, str]:

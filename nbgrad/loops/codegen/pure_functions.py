@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..analysis.reverse_plan import Plan
 from ..arguments import output_names
-from ..ir.printer import definition
+from ..ir.effects import Bind, Return
+from ..ir.names import called
+from ..ir.printer import Definition, definition
+from ..ir.reverse_ir import FLOAT_ZERO, Item
 from ..ir.statements import Function, Swap, walk
+from ..ir.terms import Copy, Variable, variables
 from ..planning import plan_tangents
 from .module_source import module
 from .reverse_sweep import AdjointPrinter
@@ -19,20 +25,25 @@ def function(f: Function) -> tuple[str, str]:
     made = TangentPrinter(f, plan_tangents(f, set()), [])
     changed = f.modified_parameters
     names = {n: n for n in changed}
-    head = [f"{n} = {n}.copy()" for n in changed]
+    head = _copied(changed)
     moving = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     for n in set(changed) & moving:
         names[n] = made.fresh(f"{n}_array")
-        head.append(f"{names[n]} = {n}")
+        head.append(Bind((names[n],), Variable(n)))
     results = list(f.results or [])
     found = [*results, *(names[n] for n in changed if n not in results)]
-    lines = [*head, *made.block(f.body), f"return {', '.join(found)}"]
+    items = [*head, *made.block(f.body), Return(variables(found))]
     entry = made.fresh(f.name)
-    return entry, module(definition(entry, f.parameters, lines), f, made.free)
+    return entry, module(definition(entry, f.parameters, items), f, made.free)
+
+
+def _copied(names: list[str]) -> list[Item]:
+    """Copy arrays."""
+    return [Bind((n,), Copy(Variable(n))) for n in names]
 
 
 class Pullback(AdjointPrinter):
-    """Prints ``f_vjp(cotangents..., arguments...)``, which returns the gradients with respect to `wrt`.
+    """Makes ``f_vjp(cotangents..., arguments...)``, which returns the gradients with respect to `wrt`.
 
     Attributes
     ----------
@@ -48,27 +59,33 @@ class Pullback(AdjointPrinter):
         self.cotangent_args = {n: self.fresh(f"{self.bars[n]}_given") for n in arrays}
         self.entry = self.fresh(f"{f.name}_vjp")
 
-    def source(self) -> str:
+    def source(self) -> Definition:
         f = self.f
         head, found = self.begin_gradients(self.cotangent_args)
         parameters = [*(self.cotangent_args.get(n) or self.seed(n) for n in self.cotangents), *f.parameters]
-        lines = [*head, *self.sweeps(), f"return {', '.join(found)}"]
-        return definition(self.entry, parameters, lines)
+        items = [*head, *self.sweeps(), Return(variables(found))]
+        return definition(self.entry, parameters, items)
 
-    def begin_gradients(self, given: dict[str, str]) -> tuple[list[str], list[str]]:
-        """Code that copies the modified arrays and initializes the cotangents of the arguments, from `given` or with
-        zeros; and the names of the gradients."""
+    @property
+    def known_names(self) -> set[str]:
+        return {*(self.bars[n] for n in self.arrays), *(self.bars[n] for n in self.wrt)}
+
+    def begin_gradients(self, given: dict[str, str]) -> tuple[list[Item], list[str]]:
+        """Copy the modified arrays and initialize the cotangents of the arguments, from `given` or with zeros; return
+        that, and the names of the gradients."""
         f = self.f
-        head = [f"{n} = {n}.copy()" for n in f.modified_parameters]
+        head = _copied(f.modified_parameters)
         for n in self.arrays:
-            head.append(f"{self.bars[n]} = {f'{given[n]}.copy()' if n in given else f'np.zeros_like({n})'}")
+            begun = Copy(Variable(given[n])) if n in given else called(np.zeros_like, Variable(n))
+            head.append(Bind((self.bars[n],), begun))
         gradients = []
         for n in self.wrt:
             if n not in self.bars:
                 self.bars[n] = self.fresh(f"{n}_bar")
-                head.append(f"{self.bars[n]} = {f'np.zeros_like({n})' if f.ranks[n] else '0.0'}")
+                zero = called(np.zeros_like, Variable(n)) if f.ranks[n] else FLOAT_ZERO
+                head.append(Bind((self.bars[n],), zero))
             gradients.append(self.bars[n])
         return head, gradients
 
-    def save_results(self) -> list[str]:
+    def save_results(self) -> list[Item]:
         return []  # everything here is a copy

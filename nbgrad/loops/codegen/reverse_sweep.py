@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 
-from ...core.source_text import constant_source
+import numpy as np
+
 from ...ir.expr import ONE, ZERO, Expr, neg, substitute, var
 from ..analysis.iteration_local_reversal import cotangent_name
 from ..analysis.must_execute import guarded_contribution
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import reverse_call
 from ..ir.algebra import COTANGENT, VALUE, common, term_of
+from ..ir.effects import Bind, BlankLine, Return
 from ..ir.matrix_products import Factors, Range
+from ..ir.names import called
 from ..ir.passes import Pass, check_sweeps, checked_sweep, enabled
-from ..ir.printer import definition
+from ..ir.printer import Definition, definition
 from ..ir.reverse_ir import (
     FLOAT_ZERO,
     Branch,
@@ -22,7 +26,6 @@ from ..ir.reverse_ir import (
     Item,
     Nest,
     Step,
-    flatten_items,
     hoist_common_steps,
     loop_head,
     loops_over,
@@ -33,6 +36,7 @@ from ..ir.statements import (
     Assign,
     Block,
     Call,
+    Check,
     Function,
     If,
     Loop,
@@ -44,7 +48,7 @@ from ..ir.statements import (
     writes,
 )
 from ..ir.tapes import reversed_loop_head
-from ..ir.terms import Compare, Element, Length, Logical, Term, Unary, Variable, variables
+from ..ir.terms import Compare, Constant, Copy, Element, Length, Logical, Property, Term, Unary, Variable, variables
 from ..transforms.dead_adjoints import remove_dead_adjoints
 from ..transforms.loop_fusion import fuse_loops, single_read_arrays
 from ..transforms.loop_reversal import LoopReversal
@@ -57,7 +61,7 @@ __all__ = ["AdjointPrinter"]
 
 
 class AdjointPrinter(AugmentedForward):
-    """Prints the adjoint of a function.
+    """Makes the adjoint of a function.
 
     Attributes
     ----------
@@ -105,49 +109,54 @@ class AdjointPrinter(AugmentedForward):
         found |= dict.fromkeys(n for s in walk(self.f.body) for n in writes(s) if n in self.plan.active)
         return list(found)
 
-    def measure(self) -> str:
-        """The source of a function that runs only the forward sweep, and returns the bytes of the tapes and of the
+    def measure(self) -> Definition:
+        """A function that runs only the forward sweep, and returns the bytes of the tapes and of the
         copies made before the reverse sweep."""
         f, tapes = self.f, list(self.stored_in_loops().values())
         self.measuring = True
-        head = [*self.initial_values(), *(f"{self.bytes_of(tape)} = 0" for tape in tapes)]
+        counts = [Variable(self.bytes_of(tape)) for tape in tapes]
+        head = [*self.initial_values(), *(Step(n, "=", Constant(0)) for n in counts)]
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
-        found = [*(self.bytes_of(tape) for tape in tapes), *(f"{n}.nbytes" for n in self.copied)]
-        lines = [*head, *self.block(f.body), f"return ({', '.join(found)},)"]
+        found = Return((*counts, *(Property(Variable(n), "nbytes") for n in self.copied)), packs=True)
+        items = [*head, *self.block(f.body), found]
         self.measuring = False
-        return definition(self.entry, given, lines)
+        return definition(self.entry, given, items)
 
-    def source(self) -> str:
+    def source(self) -> Definition:
         f = self.f
-        lines = self.sweeps()
+        items = self.sweeps()
         given = [*f.parameters, *(self.seed(n) for n in dict.fromkeys([*self.seeds, *self.arrays]))]
         results = [*(self.saved_results.get(r, r) for r in f.results or []), *(self.bars[n] for n in self.scalar_wrt)]
-        tail = [f"return {', '.join(results)}{',' if len(results) == 1 else ''}"] if results else []
+        tail = [Return(variables(results), packs=True)] if results else []
         alike = bounds_checks.shape_checks({n: self.seed(n) for n in self.arrays}, f)
-        return definition(self.entry, [*given, *self.extra_parameters], [*alike, *lines, *tail])
+        return definition(self.entry, [*given, *self.extra_parameters], [*alike, *items, *tail])
 
-    def sweeps(self) -> list[str]:
-        """The lines of both sweeps."""
-        there, back = self.sweep_lines()
-        return [*there, "", *back]
+    def sweeps(self) -> list[Item]:
+        """Both sweeps."""
+        there, back = self.both_sweeps()
+        return [*there, BlankLine(), *back]
 
-    def sweep_lines(self) -> tuple[list[str], list[str]]:
-        """The lines of the augmented forward sweep, and those of the reverse sweep."""
-        there, middle = self.forward_lines(), self.between_sweeps()
+    def both_sweeps(self) -> tuple[list[Item], list[Item]]:
+        """The augmented forward sweep, and the reverse sweep."""
+        there, middle = self.forward_sweep(), self.between_sweeps()
         made = {bar: n for n, bar in self.bars.items() if n not in self.f.parameters}
-        items, gone = self.reverse_block(self.f.body), set[str]()
+        items = self.reverse_block(self.f.body)
         checked_sweep(items, self.f.name, "reversal")
         if enabled(Pass.DEAD_ADJOINTS):
-            items, gone = remove_dead_adjoints(items, [*there, *middle], made, lambda bar: self.fresh(f"{bar}_here"))
+            items = remove_dead_adjoints(items, there, middle, made, lambda bar: self.fresh(f"{bar}_here"))
             checked_sweep(items, self.f.name, Pass.DEAD_ADJOINTS.value)
-        there, back = [line for line in there if line.strip() not in gone], [*middle, *flatten_items(items)]
         given = {*self.extra_parameters, *map(self.seed, dict.fromkeys([*self.seeds, *self.arrays]))}
-        tops = {stack.top for stack in self.stacks}
-        check_sweeps([*there, *back], self.arrays_of_tapes, tops, made.keys() - given, self.f.name)
-        return there, back
+        known = {*self.f.parameters, *self.f.constants, *self.known_names, *given}
+        check_sweeps([*there, *middle, *items], self.arrays_of_tapes, known, made.keys() - given, self.f.name)
+        return there, [*middle, *items]
 
-    def forward_lines(self) -> list[str]:
-        """The lines of the augmented forward sweep."""
+    @property
+    def known_names(self) -> set[str]:
+        """The names that are bound before both sweeps, besides parameters."""
+        return set()
+
+    def forward_sweep(self) -> list[Item]:
+        """The augmented forward sweep."""
         f, plan = self.f, self.plan
         self.in_blocks = {s.name for s, b in plan.defined.items() if b is not f.body and isinstance(s, Assign)}
         head = self.initial_values()
@@ -162,33 +171,32 @@ class AdjointPrinter(AugmentedForward):
             self.seed_args[name] = self.fresh(f"{self.bars[name]}_given")
         return self.seed_args[name]
 
-    def between_sweeps(self) -> list[str]:
-        """Code between the two sweeps: copies of arrays that the reverse sweep changes, and initial cotangents."""
-        lines = self.save_results()
-        return lines if self.zeroed else [*lines, *flatten_items(self.initial_cotangents())]
+    def between_sweeps(self) -> list[Item]:
+        """What is between the two sweeps: copies of arrays that the reverse sweep changes, and initial cotangents."""
+        items = self.save_results()
+        return items if self.zeroed else [*items, *self.initial_cotangents()]
 
     def initial_cotangents(self) -> list[Item]:
         """The initial cotangents of the reverse sweep."""
         self.zeroed = True
         call_results = [r for s in self.calls for r in s.lengths if r in self.bars]
-        items: list[Item] = [f"{self.bars[r]} = np.zeros_like({r})" for r in call_results]
+        items: list[Item] = [Bind((self.bars[r],), called(np.zeros_like, Variable(r))) for r in call_results]
         for n in (n for n in self.seeds if self.f.ranks.get(n)):
             given, names = self.seed(n), self.counters(n)
             index = variables(names)
             differ = [Compare(("!=",), (Length(given, d), Length(n, d))) for d in range(len(names))]
             test = Logical("or", tuple(differ)) if len(differ) > 1 else differ[0]
-            error = f"raise ValueError({constant_source(f'{given} must have the shape of {n}')})"
-            items.append(Branch(test, body=[error]))
+            items.append(Check(test, f"{given} must have the shape of {n}"))
             items.append(loops_over(n, names, Step(Element(self.bars[n], index), "=", Element(given, index))))
         for n, bar in self.bars.items():
             if not self.f.ranks.get(n) and n not in self.seeds and n not in self.in_blocks:
-                items.append(f"{bar} = 0.0")
+                items.append(Step(Variable(bar), "=", FLOAT_ZERO))
         return items
 
-    def save_results(self) -> list[str]:
+    def save_results(self) -> list[Item]:
         """Copies of values that the caller gets and the reverse sweep changes."""
         f = self.f
-        lines: list[str] = []
+        items: list[Item] = []
         self.saved_results: dict[str, str] = {}
         self.copied = []
         swaps = [s for s in walk(f.body) if isinstance(s, Swap)]
@@ -204,22 +212,23 @@ class AdjointPrinter(AugmentedForward):
             if r in touched or (f.ranks.get(r) and moves(r)):
                 self.saved_results[r] = self.fresh(f"{r}_value")
                 own = f.ranks.get(r) and r not in f.parameters
-                lines.append(f"{self.saved_results[r]} = {r}{'.copy()' if own else ''}")
+                items.append(Bind((self.saved_results[r],), Copy(Variable(r)) if own else Variable(r)))
                 self.copied += [r] * bool(own)
         for n in sorted(touched):
             if f.ranks.get(n) and (n in f.parameters or moves(n)):
-                lines.append(f"{n} = {n}.copy()  # put back to what it was, below")
+                items.append(Bind((n,), Copy(Variable(n)), comment="put back to what it was, below"))
                 self.copied.append(n)
-        return lines
+        return items
 
-    def beside_initializer(self, name: str) -> str:
-        """``empty`` if the cotangent of an array is initialized from an argument and the array is never swapped."""
+    def beside_initializer(self, name: str) -> Callable:
+        """``np.empty_like`` for a cotangent that an argument initializes, of an array that is never swapped."""
         swaps = (s for s in walk(self.f.body) if isinstance(s, Swap))
-        return "empty" if name in self.seeds and not any(name in writes(s) for s in swaps) else "zeros"
+        overwritten = name in self.seeds and not any(name in writes(s) for s in swaps)
+        return np.empty_like if overwritten else np.zeros_like
 
     # The forward sweep.
 
-    def loop_lines(self, s: Loop) -> list[str]:
+    def loop_items(self, s: Loop) -> list[Item]:
         """A loop of the forward sweep; where its iterations are reversed locally, each with its reverse."""
         fusion, enclosing = self.plan.local_reversal, self.plan.enclosing[s]
         plain = enabled(Pass.UNROLL_AND_JAM) and not s.parallel and s not in self.bounds.loops_with_checks
@@ -242,21 +251,21 @@ class AdjointPrinter(AugmentedForward):
             before, after = LoopReversal(self, s, back).hoist_sums_if_plain()
             early, whole = [*early, *before], [loop_head(s).with_body([*inside, *back])]
         else:
-            whole = self.loop_items(s)
+            whole = super().loop_items(s)
         for tape in self.tapes.values():
             if tape.loops and tape.loops[0] is s:
-                lines = self.allocate(tape)
+                allocation = self.allocate(tape)
                 first = 0 if not enclosing or tape.bounds() & names_written(enclosing[0]) else 2 if tape.sizes else 1
-                self.hoist_before_loop(*lines[:first])
-                made += lines[first:]
-                size = self.bytes_of(tape)  # iterations between checkpoints may differ in tape size
-                after += [f"{size} = max({size}, {tape.nbytes()})"] if self.measuring else []
+                self.hoist_before_loop(*allocation[:first])
+                made += allocation[first:]
+                size = Variable(self.bytes_of(tape))  # iterations between checkpoints may differ in tape size
+                after += [Step(size, "=", called(max, size, tape.nbytes()))] if self.measuring else []
         for stack in self.stacks:
             if stack.frame is s and not stack.frame_per_iteration:
-                made, after = [*made, *stack.reserve()], [*after, *stack.push()]
+                made, after = [*made, *stack.reserve()], [*after, stack.push()]
         if not enclosing:
             made, self.hoisted_items = [*self.hoisted_items, *made], []
-        return flatten_items([*early, *made, *whole, *after])
+        return [*early, *made, *whole, *after]
 
     def hoist_before_loop(self, *items: Item) -> None:
         """Put `items` before the current outermost loop, once."""
@@ -351,9 +360,9 @@ class AdjointPrinter(AugmentedForward):
                     back += self.restored(s, s.target)
                 return back + self.propagate_cotangent(s, s.target)
             case Swap():
-                return [f"{s.first}, {s.second} = {s.second}, {s.first}", *self.swap_derivatives(s)]
+                return self.swap(s)
             case Call():
-                return list(reverse_call(s, self.f, self.calls.get(s), self.bars, self.fresh))
+                return reverse_call(s, self.f, self.calls.get(s), self.bars, self.fresh)
             case If():
                 body, orelse = self.reverse_block(s.body), self.reverse_block(s.orelse)
                 if not orelse:
@@ -373,9 +382,9 @@ class AdjointPrinter(AugmentedForward):
                 popped: list[Item] = []
                 for stack in (stack for stack in self.stacks if stack.frame is s):
                     if stack.frame_per_iteration:
-                        inner[:0] = stack.pop()
+                        inner.insert(0, stack.pop())
                     else:
-                        popped += stack.pop()
+                        popped.append(stack.pop())
                 return [*popped, *(self.reverse_loop(s, inner) if inner else []), *self.reset(s)]
         return []
 

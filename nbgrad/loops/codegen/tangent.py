@@ -7,12 +7,14 @@ from ..analysis.must_execute import guarded_contribution
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import tangent_call
 from ..ir.algebra import COTANGENT, term_of
-from ..ir.printer import definition
-from ..ir.reverse_ir import FLOAT_ZERO, Item, product_nest
+from ..ir.effects import Return
+from ..ir.printer import Definition, definition
+from ..ir.reverse_ir import FLOAT_ZERO, Item, Step, product_nest
 from ..ir.selections import is_select
 from ..ir.singularities import as_strong_product, normalize_strong
 from ..ir.statements import Assign, Call, Function, Loop, Store, walk, writes
-from ..ir.terms import Element, Term, Variable
+from ..ir.strong_chains import may_vanish, zero_where
+from ..ir.terms import Element, Term, Variable, variables
 from . import bounds_checks
 from .printer import Printer
 
@@ -20,7 +22,7 @@ __all__ = ["TangentPrinter"]
 
 
 class TangentPrinter(Printer):
-    """Prints the tangent of a function.
+    """Makes the tangent of a function.
 
     Attributes
     ----------
@@ -37,13 +39,12 @@ class TangentPrinter(Printer):
         self.tangent_parameters = [p for p in f.parameters if p in plan.active]
         self.entry = self.fresh(f"{f.name}_tangent")
 
-    def source(self) -> str:
-        results = list(self.f.results or [])
-        values = [*results, *(self.dots.get(r, "0.0") for r in results)] if self.wrt else results
-        head = [
-            f"{self.dots[n]} = 0.0" for n in self.dots if n not in self.tangent_parameters and not self.f.ranks.get(n)
-        ]
-        tail = [f"return {', '.join(values)}"] if values else []
+    def source(self) -> Definition:
+        results = self.f.results or []
+        dots = [Variable(self.dots[r]) if r in self.dots else FLOAT_ZERO for r in results if self.wrt]
+        begun = [n for n in self.dots if n not in self.tangent_parameters and not self.f.ranks.get(n)]
+        head = [Step(Variable(self.dots[n]), "=", FLOAT_ZERO) for n in begun]
+        tail = [Return((*variables(results), *dots))] if results else []
         given = [*self.f.parameters, *(self.dots[n] for n in self.tangent_parameters)]
         alike = bounds_checks.shape_checks(
             {n: self.dots[n] for n in self.tangent_parameters if self.f.ranks[n]}, self.f
@@ -53,19 +54,19 @@ class TangentPrinter(Printer):
     def is_printed_variable(self, name: str) -> bool:
         return name in self.f.ranks or name in self.dots.values()
 
-    def assign(self, s: Assign) -> list[str]:
+    def assign(self, s: Assign) -> list[Item]:
         if s.name not in self.dots:
             return super().assign(s)
         once = s in self.plan.defined
-        dot, derivative = self.dot(Variable(s.name)), self.derivative(s, var(Variable(s.name)) if once else None)
-        own = f"{self.with_private_sums(dot)} = {self.with_private_sums(derivative)}"
+        derivative = self.derivative(s, var(Variable(s.name)) if once else None)
+        own = Step(self.private_sum(Variable(self.dots[s.name])), "=", self.with_private_sums(derivative))
         return [*super().assign(s), own] if once else [own, *super().assign(s)]
 
-    def call(self, s: Call) -> list[str]:
+    def call(self, s: Call) -> list[Item]:
         return tangent_call(s, self.dots, self.f, self.fresh)
 
-    def store(self, s: Store) -> list[str]:
-        own = [f"{self.dot(s.target)} = {self.derivative(s)}"] if s.array in self.dots else []
+    def store(self, s: Store) -> list[Item]:
+        own = [Step(self.dot(s.target), "=", self.derivative(s))] if s.array in self.dots else []
         return [*own, *super().store(s)]
 
     def loop_items(self, s: Loop) -> list[Item]:
@@ -81,7 +82,7 @@ class TangentPrinter(Printer):
         """The tangent of what `s` writes; `known` holds the value, if it is written before the tangent."""
         total: Expr | None = None
         inside = topological_order([self.plan.algebra.expression(s.value)])
-        strong = any(node.fn is not None and node.fn.name == "strong" for node in inside)
+        strong = {node.args[1] for node in inside if node.fn is not None and node.fn.name == "strong"}
         seed = COTANGENT if strong else ONE
         for atom, part in self.plan.algebra.pull(s.value, seed, known, dot=lambda a: var(self.dot(a))):
             there, part = guarded_contribution(s, atom, part, self.plan)
@@ -90,7 +91,14 @@ class TangentPrinter(Printer):
                 term = substitute(part, {COTANGENT: dot})
             else:  # a select that chooses 0 gives 0, even if the tangent is infinite
                 term = scaled_partial(dot, part) if is_select(part) else part * dot
-            term = term if dot in topological_order([part]) else as_strong_product(term, dot)
+            if dot not in topological_order([part]):
+                infinite = var(atom) in strong or self.plan.algebra.may_be_infinite(part)
+                term = as_strong_product(term, dot, infinite=infinite)
+            factor = substitute(part, {COTANGENT: ONE})  # it may vanish where the tangent is infinite
+            if self.plan.algebra.may_be_infinite(var(atom)) and may_vanish(
+                factor, known
+            ):  # its tangent is infinite, too
+                term = zero_where(factor, term)
             term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term
         if total is None:

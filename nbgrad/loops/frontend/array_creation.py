@@ -240,7 +240,7 @@ class ArrayCreation:
         items = args[:2] if called is np.append else getattr(args[0], "elts", []) if args else []
         axis = self.keywords.get("axis", args[1] if len(args) > 1 and called is not np.append else None)
         trees = [low.tree(e) for e in items]
-        operands = low.tuple_of(args[0]) if args and not trees else None
+        operands = low.plain_tuple(args[0]) if args and not trees else None
         if operands is not None:
             trees = low.several(operands).items
         if called is np.append:

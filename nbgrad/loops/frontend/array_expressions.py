@@ -11,6 +11,7 @@ from ..ir.affine import minus, offset, plus
 from ..ir.names import called
 from ..ir.statements import Block, Check, Like, Loop, Store
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Call, Compare, Constant, DType, Element, Term, Variable
+from .tuple_arguments import Form
 from .views import Axis, View, add_indices, axis_length, multiply_indices, raw_length
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ __all__ = [
     "all_scalars",
     "combine",
     "copy_of_values",
+    "form_of",
     "leaves",
+    "same_results",
 ]
 
 
@@ -142,6 +145,25 @@ def copy_of_values(tree: ArrayExpr, kind: str | Like = "", dtype: Term | None = 
 def all_scalars(tree: ArrayExpr) -> bool:
     """Whether `tree` is a scalar, or a tuple of scalars or of such tuples."""
     return all(map(all_scalars, tree.items)) if isinstance(tree, TupleExpr) else isinstance(tree, Scalar)
+
+
+def form_of(tree: ArrayExpr | None) -> Form:
+    """The nesting of tuples in a result."""
+    return (tree.tuple_class, tuple(map(form_of, tree.items))) if isinstance(tree, TupleExpr) else None
+
+
+def same_results(a: ArrayExpr | None, b: ArrayExpr | None) -> bool:
+    """Whether two results are the same arrays, and have scalars at the same positions."""
+    if a is None or b is None:
+        return a is b
+    if isinstance(a, Static) or isinstance(b, Static):
+        return a == b
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Leaf | Scalar):
+        return isinstance(a, Scalar) or a.view == b.view  # type: ignore[attr-defined]
+    x, y = a.items, b.items  # type: ignore[attr-defined]
+    return len(x) == len(y) and all(same_results(p, q) for p, q in zip(x, y, strict=True))
 
 
 def leaves(tree: ArrayExpr) -> list[ArrayExpr]:

@@ -17,6 +17,7 @@ from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, combine, copy_of_values
 from .function_table import MANY, lowers, method
 from .partial_evaluation import is_none
+from .records import is_record, shape_of_record
 from .reductions import Reductions
 from .reshaping import contiguous, reshaped
 from .syntax import unparse
@@ -77,7 +78,7 @@ def _divmod(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
 @lowers(len, arguments=(1, 1))
 def _len(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     argument = node.args[0]
-    pack = low.tuple_of(argument)
+    pack = low.plain_tuple(argument)
     if pack is not None:
         return Scalar(Constant(len(pack.items)))
     sizes = low.shape_of(argument)
@@ -85,7 +86,9 @@ def _len(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         return Scalar(Constant(len(sizes)))
     if isinstance(argument, ast.Call) and low.function_of(argument.func) is range:
         return Scalar(call_of(len, call_of(range, *map(low.value, argument.args))))
-    view = low.view(argument)
+    if is_record(tree := low.tree(argument)):
+        return Scalar(shape_of_record(low, node, tree)[0])  # type: ignore[arg-type]
+    view = low.view_of(tree, argument)
     if low.is_whole(view) and isinstance(argument, ast.Name) and view.name in low.lowered_function.parameters:
         return Scalar(Length(view.name, 0))
     return Scalar(low.shape(view)[0])

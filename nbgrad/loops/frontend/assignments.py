@@ -30,6 +30,7 @@ from .array_expressions import (
 from .copy_insertion import CopyInsertion, is_swap
 from .growing_lists import is_list
 from .mod_ref import modified_arrays
+from .records import assign_to_record, bind_record, is_record, record_argument
 from .scope import Pack, name_of
 from .static_values import bind_static
 from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse
@@ -47,6 +48,8 @@ class Assignments(CopyInsertion):
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
         """``target = value``, for any target."""
         self.root_expression = value
+        if assign_to_record(self, s, target, value):  # type: ignore[arg-type]
+            return
         if isinstance(target, ast.Subscript):
             index = self.array_index(target)
             if index is not None:
@@ -380,7 +383,7 @@ class Assignments(CopyInsertion):
                 view = self.view_of(tree, value, "held")
                 items = [Leaf(v) if v.rank else Scalar(v.at([])) for v in self.rows(view, value, count)]
             else:
-                items = tree.items if isinstance(tree, TupleExpr) else []
+                items = self.tuple_items(tree) or []
         if len(items) != count:
             raise self.source.refuse(s, "unpacking into another number of names", "assign the values one by one")
         return items
@@ -405,6 +408,9 @@ class Assignments(CopyInsertion):
         ):
             self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes a tuple and was something else", "use another name")
+        if is_record(tree) or is_record(self.tuples.get(name)):
+            bind_record(self, s, name, tree)  # type: ignore[arg-type]
+            return
         known = self.tuples.get(name) if name in self.assigned_tuples else None
         pack = self.store_items(s, name, tree, known)
         self.tuples[name] = pack
@@ -471,6 +477,8 @@ class Assignments(CopyInsertion):
 
     def tuple_argument(self, tree: TupleExpr, node: ast.expr) -> Pack:
         """A tuple as an argument of an inlined function."""
+        if is_record(tree):
+            return record_argument(self, node, tree)  # type: ignore[arg-type]
         items: list[str | View | Pack | Static] = []
         for t in tree.items:
             if isinstance(t, Static):

@@ -36,10 +36,11 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, Tup
 from .captured_values import unsupported_constant
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
+from .records import copy_of_record, is_record, refuse_record, views_of
 from .reductions import Reductions
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
-from .syntax import all_names, bound_name, children, unparse
+from .syntax import all_names, bound_name, children, owner_of, unparse
 from .views import NUMBERS
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Calls(Expressions):
             return TupleExpr([self.tree_or_static(arguments[n]) for n in called._fields], called)
         if (scalar := vectorized_function(called)) is not None:
             return self.vectorized_call(node, scalar)
+        if (result := self.wrapped_call(node, called)) is not None:
+            return result
         if called is None and isinstance(node.func, ast.Attribute):
             if node.func.attr == "_replace" and not node.args:
                 return self.replaced_fields(node, self.tree(node.func.value))
@@ -158,6 +161,7 @@ class Calls(Expressions):
         return self.as_array(node, self.tree(node))
 
     def as_array(self, node: ast.expr, tree: ArrayExpr) -> ArrayExpr:
+        refuse_record(self, node, tree)
         if not isinstance(tree, TupleExpr):
             return tree
         if not tree.items or not all_scalars(tree):
@@ -168,6 +172,9 @@ class Calls(Expressions):
         """A call of a scalar function; `args` are its arguments if they are lowered already."""
         called = self.function_of(node.func)
         if args is None:
+            match node.args:
+                case [ast.Constant(value=str() as text)] if called is float:
+                    return Scalar(literal(self.number_in(node, text)))
             args = (
                 self.operands(node, called.nin) if isinstance(called, np.ufunc) else [self.tree(a) for a in node.args]
             )
@@ -178,6 +185,13 @@ class Calls(Expressions):
         if any(a.rank for a in args) and not FUNCTIONS[called].elementwise:
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
         return self.apply(called, args)
+
+    def number_in(self, node: ast.Call, text: str) -> float:
+        """The number that ``float("inf")`` is."""
+        try:
+            return float(text)
+        except ValueError:
+            raise self.source.refuse(node, f"the call {unparse(node)}", "write a number, or 'inf'") from None
 
     def primitive_call(self, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         """A call of a primitive with a custom rule."""
@@ -199,6 +213,12 @@ class Calls(Expressions):
     def method(self, node: ast.Call, function: ast.Attribute, hint: str) -> ArrayExpr:
         """A call of a method of an array: of the function that it is equal to, with the array first."""
         method = getattr(np.ndarray, function.attr, None)
+        if (
+            method is np.ndarray.copy
+            and self.tuple_of(owner_of(function))
+            and is_record(tree := self.tree(function.value))
+        ):
+            return copy_of_record(self, node, tree)  # type: ignore[arg-type]
         row = row_of(method)
         if row is None or row.lower is None:
             raise self.source.refuse(
@@ -225,7 +245,8 @@ class Calls(Expressions):
     def inline_in_expression(self, node: ast.Call) -> ArrayExpr:
         """Inline a call in an expression; refuse one that writes arrays if operands before it would see the writes."""
         before = len(self.out)
-        arrays = {v.name for v in self.arrays.values()} | {
+        records = [p for pack in self.tuples.values() if is_record(pack) for p in views_of(pack)]
+        arrays = {v.name for v in (*self.arrays.values(), *records)} | {
             p for p in self.lowered_function.parameters if self.lowered_function.ranks.get(p)
         }
         result = self.inline(node)
@@ -345,6 +366,9 @@ class Calls(Expressions):
             return ast.copy_location(Lowered(self.evaluate_first(node, self.tree_or_static(default))), default)
 
         return self.source.inner(name, node, self, evaluated)
+
+    def wrapped_call(self, node: ast.Call, called: object) -> ArrayExpr | None:
+        raise NotImplementedError
 
     def evaluate_first(self, s: ast.AST, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
         raise NotImplementedError

@@ -14,6 +14,7 @@ from ..ir.terms import Logical, Select, Term, Unary, Variable
 from .array_expressions import ArrayExpr, Leaf, Op, Scalar, SelectExpr, Static, TupleExpr, combine, leaves
 from .mod_ref import modified_arrays
 from .partial_evaluation import static_truth
+from .records import refuse_record
 from .syntax import unparse
 from .views import View
 
@@ -85,6 +86,8 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     """
     if isinstance(first, Static) and first == second:
         return first
+    refuse_record(low, node, first)
+    refuse_record(low, node, second)
     if isinstance(first, TupleExpr) and isinstance(second, TupleExpr) and len(first.items) == len(second.items):
         pairs = zip(first.items, second.items, strict=True)
         return TupleExpr([_selection(low, node, test, a, b) for a, b in pairs], first.tuple_class)

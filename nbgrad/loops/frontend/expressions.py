@@ -11,7 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from ..ir.affine import distance, plus, total
+from ..ir.affine import distance, plus
 from ..ir.from_syntax import BINARY, UNARY
 from ..ir.functions import helper_of
 from ..ir.names import called, literal
@@ -22,11 +22,9 @@ from ..ir.terms import (
     ZERO,
     Binary,
     Call,
-    Compare,
     Constant,
     Global,
     Length,
-    Select,
     Term,
     Unary,
     Variable,
@@ -51,12 +49,13 @@ from .conditional_expressions import lower_boolean, lower_conditional
 from .element_types import called_function
 from .function_table import MODULES
 from .numpy_library import masked
+from .records import attribute_of_record, is_record, item_of_record
 from .reshaping import contiguous, reshaped
 from .scope import Pack, Scope
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import is_new_axis, owner_of, unparse
-from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, product
+from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, from_either_end, product
 
 __all__ = ["Expressions"]
 
@@ -271,6 +270,8 @@ class Expressions(Scope):
         if self.tuple_of(owner_of(owner)) is not None or isinstance(owner, ast.Call | ast.IfExp | Lowered):
             tree = self.tree(owner)
             if isinstance(tree, TupleExpr):
+                if is_record(tree):
+                    return attribute_of_record(self, node, tree)
                 if node.attr not in tree.fields:
                     raise self.source.refuse(node, f"the attribute {unparse(node)}", "index the tuple")
                 return tree.items[tree.fields.index(node.attr)]
@@ -318,11 +319,11 @@ class Expressions(Scope):
         if isinstance(item, Static):
             return item
         if isinstance(item, View):
-            return Leaf(item)
+            return Leaf(item) if item.rank else Scalar(item.at([]))
         if isinstance(item, Pack):
             return self.several(item)
         view = self.array(ast.Name(item, ast.Load())) if self.is_tuple_item(item) else None
-        return Scalar(Variable(item)) if view is None else Leaf(view)
+        return Scalar(Variable(item)) if view is None else Leaf(view) if view.rank else Scalar(view.at([]))
 
     def several(self, pack: Pack) -> TupleExpr:
         return TupleExpr([self.item(i) for i in pack.items], pack.of)
@@ -332,7 +333,7 @@ class Expressions(Scope):
         if isinstance(tree, Leaf) and tree.rank == 1 and tree.view.name in self.lowered_function.constants:
             values = np.asarray(self.lowered_function.constants[tree.view.name]).tolist()
             return [Scalar(literal(v)) for v in values] if self.is_whole(tree.view) else None
-        return tree.items if isinstance(tree, TupleExpr) else None
+        return tree.items if isinstance(tree, TupleExpr) and not is_record(tree) else None
 
     # Subscripts.
 
@@ -340,6 +341,7 @@ class Expressions(Scope):
         """An item of a tuple, an element, a view, or a gathered copy."""
         sizes = self.shape_of(node.value)
         made = isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp)
+        made = made or (isinstance(node.value, Lowered) and is_record(node.value.lowered_tree))
         if sizes or made or self.is_tuple_access(node.value):
             items = TupleExpr([Scalar(n) for n in sizes]) if sizes else self.tree(node.value)
             if isinstance(items, TupleExpr):
@@ -365,6 +367,8 @@ class Expressions(Scope):
     def item_of(self, node: ast.Subscript, tree: TupleExpr) -> ArrayExpr:
         """An item or slice of a tuple. If the index is not constant, a tuple of scalars becomes an array."""
         size = len(tree.items)
+        if is_record(tree):
+            return item_of_record(self, node, tree)
         if isinstance(node.slice, ast.Slice):
             ends = node.slice.lower, node.slice.upper, node.slice.step
             start, stop, step = (e if e is None else distance(self.value(e), ZERO) for e in ends)
@@ -440,7 +444,7 @@ class Expressions(Scope):
         if isinstance(index, Unary) and isinstance(index.operand, Constant):
             index = add_indices(axis_length(axis), index)
         elif not self.nonnegative(index):
-            index = _from_either_end(index, axis_length(axis))
+            index = from_either_end(index, axis_length(axis))
         return compose(axis, index, index, ONE).start
 
     def covers_axis(self, view: View, dim: int, axis: Axis) -> bool:
@@ -481,7 +485,7 @@ class Expressions(Scope):
             return bound if high is not None and low == 0 else called(max, bound, integer(low))
         if isinstance(value, Constant) or self.nonnegative(value):
             return value if high is None or value is high else called(min, value, high)
-        counted = called(max, _from_either_end(value, size), integer(low))
+        counted = called(max, from_either_end(value, size), integer(low))
         return called(min, counted, size if high is None else high)
 
     # Calls of scalar functions.
@@ -493,8 +497,3 @@ class Expressions(Scope):
             return combine(partial(called, function), args)
         name = self.names.imported(*helper, function)
         return combine(lambda *operands: Call(Global(name, self.names.bound_to(name)), operands), args)
-
-
-def _from_either_end(index: Term, size: Term) -> Term:
-    """An index of `size` elements that counts from the end where it is negative."""
-    return Select(Compare((">=",), (index, ZERO)), index, total(index, size))

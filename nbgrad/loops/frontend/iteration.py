@@ -39,6 +39,7 @@ from .calls import Calls
 from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, nested_loops
 from .live_range_splitting import loop_target_text
+from .records import is_record, shape_of_record
 from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import bound_name, children, stored_names, subtrees
 from .views import View, fold_negation
@@ -87,7 +88,7 @@ class Iteration(Calls):
 
     def static_items(self, node: ast.expr) -> list[ArrayExpr] | None:
         """The items of a tuple, or of ``enumerate`` or ``zip`` of tuples; None for anything else."""
-        if isinstance(node, ast.Tuple | ast.List) or self.tuple_of(node) is not None:
+        if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
         called = self.function_of(node.func) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
@@ -295,6 +296,10 @@ class Iteration(Calls):
         moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
         if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
             raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
+        if is_record(tree):
+            sizes.append(shape_of_record(self, s, tree)[0])  # type: ignore[arg-type]
+            first.append(_assignment(s, target, ast.Subscript(Lowered(tree), _number(counter), ast.Load())))
+            return
         if isinstance(tree, TupleExpr):
             rows = [t.items for t in tree.items if isinstance(t, TupleExpr)]
             if isinstance(target, ast.Tuple) and rows and {len(r) for r in rows} == {len(target.elts)}:

@@ -8,15 +8,18 @@ its arguments: code for large ones is generated when it is first needed.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..custom_rules import register_rule
+from ..custom_rules import Rule, register_rule
 from ..runtime.lapack import RULES
-from . import numpy_linalg, primitive_calls  # noqa: F401  # the definitions
+from ..runtime.lapack_factors import DET
+from . import numpy_linalg, primitive_calls
 from .array_expressions import ArrayExpr, Lowered, TupleExpr
 from .function_table import DEFINITIONS
+from .numpy_factors import qr_of_large
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -25,8 +28,12 @@ __all__ = ["are_large", "lower_by_lapack"]
 
 #: From this length on, matrices are large.
 _LARGE = 16
-_RULES = {(DEFINITIONS[function], *ranks): register_rule(*rule) for (function, *ranks), rule in RULES.items()}
-_FUNCTIONS = {function for function, *_ in _RULES}
+#: The rule that takes the place of a definition, by the ranks of the arguments, or the other definition that does.
+_OF_LARGE: dict[tuple, Rule | Callable] = {
+    (DEFINITIONS[function], *ranks): register_rule(*rule) for (function, *ranks), rule in RULES.items()
+}
+_OF_LARGE |= {(DEFINITIONS[np.linalg.det], 2): register_rule(*DET), (numpy_linalg.qr_in_loops, 2): qr_of_large}
+_FUNCTIONS = {function for function, *_ in _OF_LARGE}
 
 
 def are_large(args: tuple) -> bool:
@@ -46,10 +53,12 @@ def lower_by_lapack(low: Calls, node: ast.Call, function: Any, arguments: dict[s
     if not low.shared.large_systems or low.shared.parallel:
         return None
     trees = [low.array_like(a) for a in arguments.values()]
-    rule = _RULES.get((function, *(t.rank for t in trees)))
+    rule = _OF_LARGE.get((function, *(t.rank for t in trees)))
     if rule is None or any(low.kind_of_tree(t) != "float" for t in trees):
         arguments |= {p: ast.copy_location(Lowered(t), node) for p, t in zip(arguments, trees, strict=True)}
         return None
     low.lowered_function.large_systems = True
+    if not isinstance(rule, Rule):
+        return low.library(rule, node, *trees)
     results = primitive_calls.lower_primitive_call(low, node, rule, trees, "")
     return TupleExpr(results) if isinstance(results, list) else results

@@ -15,20 +15,35 @@ from ..ir.statements import Assign, Block, Check, Function, If, IndexCheck, Swap
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
 from ..runtime.index_errors import OUTSIDE_NAME, outside
 from ..runtime.tape_memory import in_large_pages
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, SelectExpr, Static, TupleExpr, copy_of_values, leaves
+from .array_expressions import (
+    ArrayExpr,
+    Leaf,
+    Lowered,
+    Scalar,
+    SelectExpr,
+    Static,
+    TupleExpr,
+    copy_of_values,
+    form_of,
+    leaves,
+    same_results,
+)
 from .assignments import Assignments
 from .function_table import refuse_call
 from .growing_lists import append_item
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
+from .record_types import RecordType
+from .records import is_record, record_parameter, result_record
 from .reshaping import resolve_reshaped
 from .scope import LoweringState, Pack, name_of
 from .source import Source
 from .static_values import GeneratorArgument, described, static_text
 from .structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
-from .tuple_arguments import Form, StaticArgument
+from .tuple_arguments import StaticArgument
+from .wrapped_calls import lower_wrapped
 
 __all__ = ["lower"]
 
@@ -109,15 +124,14 @@ def _lower_once(
         for n, d in sorted(unit_axes)
     ]
     program.body = [*given, *lowering.out, *lowering.function()]
-    program.results, program.form = lowering.flat_results(), _form(lowering.result)
+    program.results, program.form = lowering.flat_results(), form_of(lowering.result)
     if lowering.shared.over_allocated.intersection(program.results or []):
         raise source.refuse(
             source.node,
             "an array that is returned in a loop or branch, whose length is not known before it",
             "return at the end, or fill an array that is made at the beginning, and return its length, too",
         )
-    modified = resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes)
-    if modified:
+    if modified := resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes):
         raise source.refuse(source.node, f"the array {modified}, which is reshaped and written", "copy it before")
     swapped = {n for s in walk(program.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     if swapped & lowering.shared.hoisted:
@@ -141,6 +155,9 @@ class Lowering(Assignments, Iteration):
     def lowering(self, source: Source, around: object) -> Lowering:
         return Lowering(source, self.shared, self, around)  # type: ignore[arg-type]
 
+    def wrapped_call(self, node: ast.Call, called: object) -> ArrayExpr | None:
+        return lower_wrapped(self, node, called)
+
     def parameter_tuple(self, pack: list) -> Pack:
         """A parameter that is a tuple, from the parameters that hold its items."""
         f = self.lowered_function
@@ -155,6 +172,8 @@ class Lowering(Assignments, Iteration):
                 return Static(GeneratorArgument(name))
             return self.whole_view(name) if f.ranks[name] else name
 
+        if isinstance(pack[0], RecordType):
+            return record_parameter(pack[0], list(map(item, pack[1:])))
         return Pack(tuple(map(item, pack[1:])), pack[0])
 
     # Statements.
@@ -238,9 +257,8 @@ class Lowering(Assignments, Iteration):
 
     def lower_conditional_rest(self, s: ast.stmt, rest: list[ast.stmt]) -> None:
         """Lower a statement that may jump or fall through, and the rest under a test that it fell through."""
-        tests = (
-            [self.returned_flag] if self.returned_flag and any(isinstance(n, ast.Return) for n in subtrees(s)) else []
-        )
+        returns = self.returned_flag and any(isinstance(n, ast.Return) for n in subtrees(s))
+        tests = [self.returned_flag] if returns else []
         if isinstance(s, ast.If) and contains_jump(s):
             flag = self.names.fresh("gone")
             self.lowered_function.ranks[flag] = 0
@@ -277,11 +295,10 @@ class Lowering(Assignments, Iteration):
 
     def lower_return(self, s: ast.Return) -> None:
         """Lower a return: bind its value to the variables of the results."""
-        previous, self.root_expression = self.result, s.value
-        result = None
+        previous, self.root_expression, result = self.result, s.value, None
         if s.value is not None and not (isinstance(s.value, ast.Constant) and s.value.value is None):
             result = self.bind_results(s.value, self.tree_or_static(s.value), previous, set())
-        if self.returned_before and not _same_results(result, previous):
+        if self.returned_before and not same_results(result, previous):
             raise self.source.refuse(
                 s, "returns of different form", "return the same arrays, and as many numbers, in each"
             )
@@ -304,6 +321,8 @@ class Lowering(Assignments, Iteration):
                 what = f"{described(tree, unparse(node))}, as a result"
                 raise self.source.refuse(node, what, "return numbers, arrays and tuples of them")
             return tree
+        if is_record(tree):
+            return result_record(self, node, tree)  # type: ignore[arg-type]
         if isinstance(tree, TupleExpr):
             previous_items = previous.items if isinstance(previous, TupleExpr) else []
             nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(tree.items)
@@ -334,13 +353,9 @@ class Lowering(Assignments, Iteration):
         name = name_of(previous.term) if isinstance(previous, Scalar) else ""
         variable = name_of(tree.term)
         if not name:
+            taken = (*used, *self.lowered_function.constants, *self.shared.induction_variables)
             reusable = variable and (not self.inlined or self.returns == 1) and not self.returned_flag
-            reusable = (
-                reusable
-                and variable not in used
-                and variable not in self.lowered_function.constants
-                and variable not in self.shared.induction_variables
-            )
+            reusable = reusable and variable not in taken
             name = variable if reusable else self.names.fresh("result")
         if name != variable:
             self.lowered_function.ranks[name] = 0
@@ -359,11 +374,9 @@ class Lowering(Assignments, Iteration):
         """Whether returns differ at `path` in the result."""
         texts = set()
         for node in (n.value for n in subtrees(self.source.node) if isinstance(n, ast.Return)):
-            if node is None:
-                continue
-            for k in path:
+            for k in path if node is not None else ():
                 node = node.elts[k] if isinstance(node, ast.Tuple) and k < len(node.elts) else node
-            texts.add(unparse(node))
+            texts |= set() if node is None else {unparse(node)}
         return len(texts) > 1
 
     def flat_results(self) -> list[str] | None:
@@ -475,26 +488,9 @@ class Lowering(Assignments, Iteration):
         if self.callee(call) is not None:
             self.inline(call)
             return
+        if self.wrapped_call(call, called) is not None:
+            return
         if isinstance(call.func, ast.Attribute) and call.func.attr == "fill" and len(call.args) == 1:
             self.write(call, self.view(call.func.value), self.tree(call.args[0]))
             return
         raise self.source.refuse(call, f"the call {unparse(call)}", "leave it out, or assign its result")
-
-
-def _form(tree: ArrayExpr | None) -> Form:
-    """The nesting of tuples in a result."""
-    return (tree.tuple_class, tuple(map(_form, tree.items))) if isinstance(tree, TupleExpr) else None
-
-
-def _same_results(a: ArrayExpr | None, b: ArrayExpr | None) -> bool:
-    """Whether two results are the same arrays, and have scalars at the same positions."""
-    if a is None or b is None:
-        return a is b
-    if isinstance(a, Static) or isinstance(b, Static):
-        return a == b
-    if isinstance(a, Leaf) or isinstance(b, Leaf):
-        return isinstance(a, Leaf) and isinstance(b, Leaf) and a.view == b.view
-    if isinstance(a, Scalar) or isinstance(b, Scalar):
-        return isinstance(a, Scalar) and isinstance(b, Scalar)
-    x, y = a.items, b.items  # type: ignore[attr-defined]
-    return len(x) == len(y) and all(_same_results(p, q) for p, q in zip(x, y, strict=True))

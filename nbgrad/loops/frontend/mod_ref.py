@@ -13,10 +13,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...backends.numba.compile import vectorized_function
+from ...backends.numba.wrapped_functions import wrapped_function
 from ..custom_rules import rule_of
 from .function_table import is_known, row_of
 from .source import Source
 from .syntax import first_name, subtrees
+from .wrapped_calls import output_nodes
 
 __all__ = ["modified_arrays"]
 
@@ -44,12 +46,12 @@ class _ModRef:
         groups = []  # names that may share elements
         for n in self.nodes:
             match n:
-                case ast.Subscript(ctx=ast.Store()):
+                case ast.Subscript(ctx=ast.Store()) | ast.Attribute(ctx=ast.Store()):
                     written |= set(self.may_alias(n))
                 case ast.AugAssign(target=target):
                     written |= set(self.may_alias(target))
                 case ast.Call() if not self.is_read_only_call(n):
-                    written |= {m for part in _parts(n) for m in self.may_alias(part)}
+                    written |= {m for part in self.written_parts(n) for m in self.may_alias(part)}
                 case ast.Assign(targets=targets, value=value):
                     pairs = [p for target in targets for p in _pairs(target, value)]
                     groups += [
@@ -93,6 +95,9 @@ class _ModRef:
             return False
         function = self.function_or_method(node.func)
         row = row_of(function)
+        wrapped = wrapped_function(function)
+        if wrapped is not None:
+            return not output_nodes(node, wrapped)
         known = rule_of(function) is not None or vectorized_function(function) is not None
         return known if row is None else not row.shares
 
@@ -137,6 +142,17 @@ class _ModRef:
             return True
         known = rule_of(function) is not None or vectorized_function(function) is not None
         return isinstance(function, type) or (known if row is None else not row.writes)
+
+    def written_parts(self, call: ast.Call) -> list[ast.expr]:
+        """The operands of a call that it may write."""
+        local = isinstance(call.func, ast.Name) and call.func.id in self.local
+        wrapped = None if local else wrapped_function(self.function_or_method(call.func))
+        if wrapped is None or any(isinstance(a, ast.Starred) for a in call.args):
+            return _parts(call)
+        kernel = Source(wrapped.kernel)
+        modified = _ModRef(kernel, kernel.node, self.within).modified_names()
+        inputs = zip(kernel.signature.parameters, call.args, strict=False)
+        return [*(a for n, a in inputs if n in modified), *(output_nodes(call, wrapped) or ())]
 
 
 def _parts(call: ast.Call) -> list[ast.expr]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .function_table import definition
+from .function_table import definition, refuse_call
 
-__all__: list[str] = []  # they are found through the table
+__all__ = ["qr_in_loops"]  # the others are found through the table
 
 
 def pivots(a):
@@ -146,7 +146,21 @@ def matrix_power(a, n):
 
 
 @definition(np.linalg)
-def qr(a):
+def qr(a, mode="reduced"):
+    if np.ndim(a) != 2:
+        refuse_call("QR factors of an array that is not a matrix: of a stack, write a loop over the matrices")
+    if a.size == 0:
+        raise ValueError("np.linalg.qr of a matrix without elements")
+    if mode == "reduced":
+        found = qr_in_loops(a)
+    elif mode == "r":
+        found = qr_in_loops(a)[1]
+    else:
+        refuse_call("np.linalg.qr with a mode other than 'reduced' and 'r'")
+    return found
+
+
+def qr_in_loops(a):
     """QR factors by Householder reflections, with LAPACK's signs."""
     m, n = a.shape
     k = min(m, n)

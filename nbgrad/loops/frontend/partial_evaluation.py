@@ -65,7 +65,7 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             return bool(value) if isinstance(value, bool | int | float) else None
         case ast.Call(args=[ast.Name() as name, kind]) if low.function_of(node.func) is isinstance:
             known = low.is_local_name(name.id) and low.resolve(kind) is tuple
-            return low.tuple_of(name) is not None if known else None
+            return low.plain_tuple(name) is not None if known else None
         case ast.Call() if low.function_of(node.func) is large_product:
             return False  # in generated code: the loops beside the call of BLAS are what is differentiated
     return None
@@ -86,8 +86,8 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
             return _rank(low, only)
-        case ast.Call(args=[ast.Name() as name]) if low.tuple_of(name) and low.function_of(node.func) is len:
-            return len(low.tuple_of(name).items)  # type: ignore[union-attr]
+        case ast.Call(args=[ast.Name() as name]) if low.plain_tuple(name) and low.function_of(node.func) is len:
+            return len(low.plain_tuple(name).items)  # type: ignore[union-attr]
         case ast.Name() if (text := low.string_of(node.id)) is not None:
             return _known_text(text)
         case ast.Attribute() | ast.Subscript() if (item := static_item(low, node)) is not None:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...backends.numba.internals import NumbaError
-from ...core.source_text import constant_source
 from ..custom_rules import Forms, Kind, Rule
-from ..ir.reverse_ir import flatten_items, loops_over
+from ..ir.effects import AddTo, Bind, NewStack, Pop, Push
+from ..ir.names import called
+from ..ir.reverse_ir import FLOAT_ZERO, Branch, ForIndices, Item, Step, loops_over
 from ..ir.statements import (
     Assign,
     Call,
@@ -26,11 +28,31 @@ from ..ir.statements import (
     Loop,
     Store,
     Swap,
-    comma_separated,
     walk,
     writes,
 )
-from ..ir.terms import Compare, Constant, Prefix, Term, Variable, reads
+from ..ir.terms import (
+    MINUS_ONE,
+    ZERO,
+    Binary,
+    Compare,
+    Constant,
+    Copy,
+    Element,
+    Global,
+    Length,
+    Prefix,
+    Property,
+    Shape,
+    Subscript,
+    Term,
+    Tuple,
+    Variable,
+    reads,
+    variables,
+)
+from ..ir.terms import Call as CallTerm
+from ..ir.terms import Item as TupleItem
 from ..ir.type_inference import DTYPES, ZEROS, kinds_of
 from .array_expressions import ArrayExpr, Elementwise, Leaf, Scalar, Static, copy_of_values
 from .static_values import GeneratorArgument
@@ -41,6 +63,9 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 __all__ = ["CallTape", "lower_primitive_call", "primal_call", "reverse_call", "tangent_call"]
+
+#: The index of all elements.
+_EVERYTHING = Global("...", ...)
 
 
 # Lowering.
@@ -53,9 +78,8 @@ def lower_primitive_call(
     arguments = [_argument(low, node, tree) for tree in args]
     forms = _result_types(low, node, rule, arguments)
     names = {n: low.names.imported(n, function, function) for n, function in rule.helpers.items()}
-    s = Call(
-        rule, names[rule.name], names.get(rule.vjp, ""), [], {}, arguments, forms.rule_returns_tuple, line=low.line
-    )
+    s = Call(rule, names[rule.name], names.get(rule.vjp, ""), [], {}, arguments, forms.rule_returns_tuple,
+             line=low.line, jvp=names.get(rule.jvp, ""))  # fmt: skip
     low.line = ""
     inferred = _inferred_lengths(low, rule, arguments, len(forms.results))
     once = low.runs_once and low.at_function_level and not rule.draws
@@ -232,39 +256,55 @@ def _array(term: Term) -> str:
     return term.array if isinstance(term, Prefix) else term.name if isinstance(term, Variable) else ""
 
 
-def primal_call(s: Call, f: Function) -> list[str]:
-    """Code for the call in the primal function."""
+def primal_call(s: Call, f: Function) -> list[Item]:
+    """The call in the primal function."""
     arguments = _contiguous_arguments(s, f)
     if not s.value_name:
-        return _call_lines(s, arguments)
-    lines = [f"{s.value_name} = {s.function}({', '.join(arguments)})"]
+        return _bound_call(s, arguments)
+    value = Variable(s.value_name)
+    items: list[Item] = [Bind((s.value_name,), _called(s.function, s, arguments))]
     for k, name in enumerate(s.results):
-        result = f"{s.value_name}[{k}]" if s.returns_tuple else s.value_name
+        result = TupleItem(value, k) if s.returns_tuple else value
         if name not in s.copy_indices:
-            lines.append(f"{name} = {result}")
+            items.append(Bind((name,), result))
             continue
         message = f"{f.name}: {s.rule.name} gives an array of another shape than its infer says"
-        lines += [f"if {result}.shape != {name}.shape:", f"    raise ValueError({constant_source(message)})"]
-        index = ", ".join(s.copy_indices[name])
-        lines += flatten_items([loops_over(name, s.copy_indices[name], f"{name}[{index}] = {result}[{index}]")])
-    return lines
+        items.append(Check(Compare(("!=",), (Property(result, "shape"), Shape(name))), message))
+        index = variables(s.copy_indices[name])
+        copy = Step(Element(name, index), "=", Subscript(result, index))
+        items.append(loops_over(name, s.copy_indices[name], copy))
+    return items
 
 
-def _call_lines(s: Call, arguments: list[str]) -> list[str]:
-    return [f"{comma_separated(s.results, s.returns_tuple)} = {s.function}({', '.join(arguments)})", *_length_lines(s)]
+def _called(function: str, s: Call, arguments: list[Term]) -> Term:
+    """A call of the primitive of `s`, or of its vjp."""
+    return CallTerm(Global(function, s.rule), tuple(arguments))
 
 
-def _contiguous_arguments(s: Call, f: Function) -> list[str]:
-    """Code for the arguments; arrays are made contiguous."""
+def _bound_call(s: Call, arguments: list[Term]) -> list[Item]:
+    return [Bind(tuple(s.results), _called(s.function, s, arguments), s.returns_tuple), *_bound_lengths(s)]
+
+
+def _contiguous_arguments(s: Call, f: Function) -> list[Term]:
+    """The arguments; arrays are made contiguous."""
     arguments = []
     for t in s.operands:
         strided = isinstance(t, Prefix) or (f.ranks.get(_array(t)) and _array(t) in f.parameters)
-        arguments.append(f"np.ascontiguousarray({t})" if strided else f"{t}")
+        arguments.append(called(np.ascontiguousarray, t) if strided else t)
     return arguments
 
 
-def _length_lines(s: Call) -> list[str]:
-    return [f"{n} = {name}.shape[{d}]" for name, sizes in s.lengths.items() for d, n in enumerate(sizes)]
+def _bound_lengths(s: Call) -> list[Item]:
+    return [Bind((n,), Length(name, d)) for name, sizes in s.lengths.items() for d, n in enumerate(sizes)]
+
+
+def _top(stack: str) -> Term:
+    """What was pushed last."""
+    return Element(stack, (MINUS_ONE,))
+
+
+def _total(terms: list[Term]) -> Term:
+    return reduce(lambda a, b: Binary("+", a, b), terms)
 
 
 class CallTape:
@@ -286,45 +326,46 @@ class CallTape:
         }
         self.results = {r: fresh(f"{r}_tape") for r in s.results} if self.loops else {}
 
-    def initial_tapes(self) -> list[str]:
+    def initial_tapes(self) -> list[Item]:
         lists = [*self.copies.values(), *self.results.values()] if self.loops else []
         scalars = [r for r in self.call.results if r not in self.call.lengths]
         return [
-            *(f"{n} = {ZEROS[self.f.kinds[n]]}" for n in scalars),
-            *(f"{n} = 0" for n in self.call.sizes),
-            *(f"{n} = []" for n in lists),
+            *(Bind((n,), ZEROS[self.f.kinds[n]]) for n in scalars),
+            *(Bind((n,), ZERO) for n in self.call.sizes),
+            *map(NewStack, lists),
         ]
 
-    def saved_arguments(self) -> list[str]:
-        """Code for the arguments, the same in both sweeps."""
-        saved = {t: f"{copy}[-1]" if self.loops else copy for t, copy in self.copies.items()}
+    def saved_arguments(self) -> list[Term]:
+        """The arguments, the same in both sweeps."""
+        saved = {t: _top(copy) if self.loops else Variable(copy) for t, copy in self.copies.items()}
         plain = _contiguous_arguments(self.call, self.f)
         return [saved.get(t, p) for t, p in zip(self.call.operands, plain, strict=True)]
 
-    def forward_call(self, bars: dict[str, str], measured: str) -> list[str]:
+    def forward_call(self, bars: dict[str, str], measured: str) -> list[Item]:
         """The call in the forward sweep and its saves. `measured`: the variable that counts their bytes, or ""."""
-        lines = [f"{k}.append({t}.copy())" if self.loops else f"{k} = {t}.copy()" for t, k in self.copies.items()]
-        lines += _call_lines(self.call, self.saved_arguments())
-        lines += [f"{tape}.append({r})" for r, tape in self.results.items()]
+        items: list[Item] = [Push(k, Copy(t)) if self.loops else Bind((k,), Copy(t)) for t, k in self.copies.items()]
+        items += _bound_call(self.call, self.saved_arguments())
+        items += [Push(tape, Variable(r)) for r, tape in self.results.items()]
         if self.rerecorded:
-            lines += [zero_cotangent(r, bars, self.f) for r in self.call.results if r in bars]
+            items += [zero_cotangent(r, bars, self.f) for r in self.call.results if r in bars]
         if measured and self.loops:
-            sizes = [*(f"{k}[-1].nbytes" for k in self.copies.values()),
-                     *(f"{n}.nbytes" if self.f.ranks.get(n) else "8" for n in self.results)]  # fmt: skip
-            lines.append(f"{measured} += {' + '.join(sizes)}")
-        return lines
+            sizes: list[Term] = [Property(_top(k), "nbytes") for k in self.copies.values()]
+            sizes += [Property(Variable(n), "nbytes") if self.f.ranks.get(n) else Constant(8) for n in self.results]
+            items.append(Step(Variable(measured), "+=", _total(sizes)))
+        return items
 
-    def restore_results(self, bars: dict[str, str]) -> list[str]:
+    def restore_results(self, bars: dict[str, str]) -> list[Item]:
         """Restore the results of the previous call, and allocate their cotangents."""
-        lines = [f"{kept}.pop()" for kept in self.copies.values()] if self.loops else []
+        items: list[Item] = [Pop(kept) for kept in self.copies.values()] if self.loops else []
         for r, tape in self.results.items():
-            lines += [f"{tape}.pop()", f"if len({tape}) > 0:", f"    {r} = {tape}[-1]"]
-        lines += _length_lines(self.call) if self.loops else []
-        return [*lines, *(zero_cotangent(r, bars, self.f) for r in self.results if r in bars)]
+            left = Compare((">",), (called(len, Variable(tape)), ZERO))
+            items += [Pop(tape), Branch(left, body=[Bind((r,), _top(tape))])]
+        items += _bound_lengths(self.call) if self.loops else []
+        return [*items, *(zero_cotangent(r, bars, self.f) for r in self.results if r in bars)]
 
 
-def zero_cotangent(name: str, bars: dict[str, str], f: Function) -> str:
-    return f"{bars[name]} = np.zeros_like({name})" if f.ranks.get(name) else f"{bars[name]} = 0.0"
+def zero_cotangent(name: str, bars: dict[str, str], f: Function) -> Item:
+    return Bind((bars[name],), called(np.zeros_like, Variable(name)) if f.ranks.get(name) else FLOAT_ZERO)
 
 
 def _may_change(name: str, s: Call, f: Function, plan: Plan) -> bool:
@@ -335,77 +376,102 @@ def _may_change(name: str, s: Call, f: Function, plan: Plan) -> bool:
     return any(order[t] > order[outer] for t in writers)
 
 
-def _result_cotangents(s: Call, bars: dict[str, str], f: Function) -> list[str]:
-    """Code for the cotangents of the results."""
-    return [bars.get(r) or (f"np.zeros_like({r})" if f.ranks.get(r) else f"{r} * 0") for r in s.results]
+def _result_cotangent(r: str, bars: dict[str, str], f: Function) -> Term:
+    if r in bars:
+        return Variable(bars[r])
+    return called(np.zeros_like, Variable(r)) if f.ranks.get(r) else Binary("*", Variable(r), ZERO)
 
 
-def _vjp_call(s: Call, f: Function, heads: list[str], arguments: list[str]) -> tuple[str, list[str | None]]:
-    """Code for a call of the vjp, and the subscript that selects each argument's cotangent in what it returns.
-
-    A subscript is "" if the vjp returns a single cotangent, None if the argument has none.
-    """
+def _vjp_call(
+    s: Call, f: Function, bars: dict[str, str], arguments: list[Term], found: str
+) -> tuple[Item, list[Term | None]]:
+    """A call of the vjp, whose value is bound to `found`, and the cotangent of each argument in it (None: it has
+    none); `bars` are the names of the cotangents of results."""
     forms = s.rule.result_types(kinds_of(s, f))
-    results = [f"({comma_separated(names, True)})" if s.returns_tuple else names[0] for names in (heads, s.results)]
-    vjp_call = f"{s.vjp}({', '.join([*results, *arguments])})"
-    return vjp_call, [
-        None if p is None else f"[{k}]" * forms.vjp_returns_tuple for k, p in enumerate(forms.cotangent_ranks)
+    heads = [_result_cotangent(r, bars, f) for r in s.results]
+    results = [Tuple(tuple(t)) if s.returns_tuple else t[0] for t in (heads, variables(s.results))]
+    value = Variable(found)
+    return Bind((found,), _called(s.vjp, s, [*results, *arguments])), [
+        None if p is None else TupleItem(value, k) if forms.vjp_returns_tuple else value
+        for k, p in enumerate(forms.cotangent_ranks)
     ]
 
 
-def _shadow(term: Term, names: dict[str, str]) -> str:
-    """Code for the cotangent or tangent of an argument."""
+def _jvp_call(s: Call, f: Function, dots: dict[str, str], found: str) -> list[Item]:
+    """A call of the jvp, whose value is bound to `found`, and the tangents of the results from it."""
+    ranks = s.rule.result_types(kinds_of(s, f)).cotangent_ranks
+    arguments, results, value = _contiguous_arguments(s, f), variables(s.results), Variable(found)
+    tangents: list[Term] = []
+    for t, argument, rank in zip(s.operands, arguments, ranks, strict=True):
+        if rank is None:
+            continue
+        if _array(t) in dots:
+            tangents.append(called(np.ascontiguousarray, _shadow(t, dots)) if rank else _shadow(t, dots))
+        else:
+            tangents.append(called(np.zeros_like, argument) if rank else FLOAT_ZERO)
+    result = Tuple(tuple(results)) if s.returns_tuple else results[0]
+    items: list[Item] = [Bind((found,), _called(s.jvp, s, [*tangents, result, *arguments]))]
+    for k, r in enumerate(s.results):
+        if r in dots:
+            chosen = TupleItem(value, k) if s.returns_tuple else value
+            whole = Element(dots[r], (_EVERYTHING,))
+            items.append(Step(whole, "=", chosen) if f.ranks.get(r) else Bind((dots[r],), chosen))
+    return items
+
+
+def _shadow(term: Term, names: dict[str, str]) -> Variable | Prefix:
+    """The cotangent or tangent of an argument."""
     shadow = names[_array(term)]
-    return str(Prefix(shadow, term.operands)) if isinstance(term, Prefix) else shadow
+    return Prefix(shadow, term.operands) if isinstance(term, Prefix) else Variable(shadow)
 
 
 def reverse_call(
     s: Call, f: Function, saved: CallTape | None, bars: dict[str, str], fresh: Callable[[str], str]
-) -> list[str]:
-    """Code that accumulates into the cotangents of the arguments of a call."""
+) -> list[Item]:
+    """Accumulate into the cotangents of the arguments of a call."""
     restored = [] if saved is None else saved.restore_results(bars)
     if not any(r in bars for r in s.results) or not reads(*s.operands) & set(bars):
         return restored
-    vjp_call, parts = _vjp_call(
-        s, f, _result_cotangents(s, bars, f), _contiguous_arguments(s, f) if saved is None else saved.saved_arguments()
-    )
-    found = fresh("found")
-    lines = [f"{found} = {vjp_call}"]
+    arguments = _contiguous_arguments(s, f) if saved is None else saved.saved_arguments()
+    vjp_call, parts = _vjp_call(s, f, bars, arguments, fresh("found"))
+    items = [vjp_call]
     for k, (t, part) in enumerate(zip(s.operands, parts, strict=True)):
         if part is None or _array(t) not in bars:
             continue
         bar = _shadow(t, bars)
         if f.ranks.get(_array(t)):
             message = f"{f.name}: {s.rule.vjp} gives for argument {k} an array of another shape than it has"
-            lines += [f"if {found}{part}.shape != {bar}.shape:", f"    raise ValueError({constant_source(message)})"]
-        lines.append(f"{bar} += {found}{part}")
-    return [*lines, *restored]
+            items.append(Check(Compare(("!=",), (Property(part, "shape"), Property(bar, "shape"))), message))
+        items.append(AddTo(bar, part))
+    return [*items, *restored]
 
 
-def tangent_call(s: Call, dots: dict[str, str], f: Function, fresh: Callable[[str], str]) -> list[str]:
-    """Code for the tangents of the results: one call of the vjp per element of each."""
-    lines = primal_call(s, f)
+def tangent_call(s: Call, dots: dict[str, str], f: Function, fresh: Callable[[str], str]) -> list[Item]:
+    """The tangents of the results: a call of the jvp, or of the vjp for each element."""
+    items = primal_call(s, f)
     active = [r for r in s.results if r in dots]
-    lines += [zero_cotangent(r, dots, f) for r in active if not s.value_name]
+    items += [zero_cotangent(r, dots, f) for r in active if not s.value_name]
+    if active and s.jvp:
+        return [*items, *_jvp_call(s, f, dots, fresh("found"))]
     for r in active:
         one, at, found = fresh("one"), fresh("at"), fresh("found")
-        vjp_call, parts = _vjp_call(s, f, _result_cotangents(s, {r: one}, f), _contiguous_arguments(s, f))
-        products = []
+        vjp_call, parts = _vjp_call(s, f, {r: one}, _contiguous_arguments(s, f), found)
+        products: list[Term] = []
         for t, part in zip(s.operands, parts, strict=True):
             if part is not None and _array(t) in dots:
-                product = f"{found}{part} * {_shadow(t, dots)}"
-                products.append(f"np.sum({product})" if f.ranks.get(_array(t)) else product)
+                product = Binary("*", part, _shadow(t, dots))
+                products.append(called(np.sum, product) if f.ranks.get(_array(t)) else product)
         if not products:
             continue
-        total = " + ".join(products)
         if f.ranks.get(r):
-            lines += [
-                f"for {at} in np.ndindex({r}.shape):",
-                f"    {one} = np.zeros_like({r})",
-                f"    {one}[{at}] = 1.0",
-                f"    {found} = {vjp_call}",
-                f"    {dots[r]}[{at}] = {total}",
+            index = (Variable(at),)
+            inside: list[Item] = [
+                Bind((one,), called(np.zeros_like, Variable(r))),
+                Step(Element(one, index), "=", Constant(1.0)),
+                vjp_call,
+                Step(Element(dots[r], index), "=", _total(products)),
             ]
+            items.append(ForIndices(at, r, body=inside))
         else:
-            lines += [f"{one} = 1.0", f"{found} = {vjp_call}", f"{dots[r]} = {total}"]
-    return lines
+            items += [Bind((one,), Constant(1.0)), vjp_call, Bind((dots[r],), _total(products))]
+    return items

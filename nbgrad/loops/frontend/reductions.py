@@ -31,6 +31,7 @@ from .array_expressions import (
     all_scalars,
 )
 from .function_table import lowers
+from .numpy_factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
 from .numpy_library import column_norm, flattened, row_norm, vector_norm
 from .partial_evaluation import is_none, static_truth
 from .syntax import unparse
@@ -49,6 +50,9 @@ _PARAMETERS: dict[object, tuple[str, ...]] = {
     np.var: ("axis", "ddof", "keepdims"), np.cumsum: ("axis",), np.cumprod: ("axis",), np.diff: ("n", "axis"),
     np.trace: (), builtins.sum: (),
 }  # fmt: skip
+
+#: Norms of matrices.
+_BY_SINGULAR_VALUES = {2: spectral_norm, -2: smallest_value, "nuc": nuclear_norm}
 
 
 class Reductions:
@@ -126,10 +130,15 @@ class Reductions:
         number = self.number(order)
         if tree.rank == 2 and number in (1, math.inf):
             return self.low.library(column_norm if number == 1 else row_norm, self.node, tree)
+        if tree.rank == 2 and number in _BY_SINGULAR_VALUES:
+            return self.low.library(_BY_SINGULAR_VALUES[number], self.node, tree)
         return self.low.library(vector_norm, self.node, tree, self.low.tree(order))
 
     def number(self, node: ast.expr) -> object:
         """The value of a constant, or of a name from outside."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            value = self.number(node.operand)
+            return -value if isinstance(value, int | float) else None
         return getattr(node, "value", None) if isinstance(node, ast.Constant) else self.low.resolve(node)
 
     def given_arguments(self, called: object, args: list[ast.expr], keywords: list[ast.keyword]) -> dict[str, ast.expr]:
@@ -397,6 +406,25 @@ def _reduce(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
 @lowers(np.matmul, arguments=(2, 2))
 def _matmul(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return low.product(node, node.args[0], node.args[1], hint)
+
+
+@lowers(np.linalg.multi_dot, arguments=(1, 1))
+def _product_of_several(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    """Of three matrices in the order that is known at the call to be the cheaper one; from the side of a vector."""
+    factors = low.tree(node.args[0])
+    trees = list(factors.items) if isinstance(factors, TupleExpr) else []
+    ranks = [t.rank for t in trees]
+    if len(trees) < 2 or min(ranks) < 1 or max(ranks) > 2 or 1 in ranks[1:-1]:
+        what = f"the product {unparse(node)}"
+        raise low.source.refuse(node, what, "give a list of two or more matrices, or vectors at its ends")
+    if ranks == [2, 2, 2]:
+        return low.library(product_of_three, node, *trees)
+    backwards = ranks[-1] == 1 and ranks[0] == 2
+    while len(trees) > 1:
+        k = len(trees) - 2 if backwards else 0
+        left, right = (ast.copy_location(Lowered(t), node) for t in trees[k : k + 2])
+        trees[k : k + 2] = [low.product(node, left, right, "")]
+    return trees[0]
 
 
 @lowers(np.dot, arguments=(2, 2), methods=True)

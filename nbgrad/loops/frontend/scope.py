@@ -37,6 +37,7 @@ from .array_expressions import Static
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
+from .record_types import RecordType
 from .source import Source, source_of
 from .syntax import bound_to, first_name, stored_names
 from .views import Axis, View
@@ -235,6 +236,11 @@ class Scope(IntegerBounds):
         if node.id not in self.locals and self.enclosing_scope is not None:
             return self.enclosing_scope.tuple_of(node)
         return self.tuples.get(node.id)
+
+    def plain_tuple(self, node: ast.expr) -> Pack | None:
+        """The tuple that a name is bound to; None if that is a structured array or record."""
+        pack = self.tuple_of(node)
+        return None if pack is None or isinstance(pack.of, RecordType) else pack
 
     def string_of(self, name: str) -> Static | None:
         """The string or None that a name is bound to, or perhaps bound to; None if it is bound to something else."""

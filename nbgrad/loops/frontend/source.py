@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.numba.compile import vectorized_function
 from ...backends.numba.generated_module import is_generated
+from ...backends.numba.wrapped_functions import is_jitclass, kernel_of, uncached
 from ...core.source_text import lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
@@ -75,7 +75,7 @@ _ADVICE = {
     "slice": "write x[a:b]",
     "np.random": "draw the random numbers before, and pass them as an array, or transform standard ones",
     "random": "draw the random numbers before, and pass them as an array, or transform standard ones",
-    "np.linalg": "use solve, inv, det, slogdet, cholesky, qr or norm, or write it as loops",
+    "np.linalg": "use solve, inv, det, cholesky, qr, eigh, svd, pinv, lstsq or norm, or write it as loops",
     "nditer": "loop over np.ndindex(a.shape)",
     "histogram": "count in a loop, with np.searchsorted",
     "split": "take slices, as a[:n]",
@@ -91,7 +91,15 @@ _ADVICE = {
 }
 
 
+#: What to do about a ufunc whose source cannot be found.
+OTHER_UFUNC = (
+    "its source cannot be read from it: where numba.vectorize or guvectorize made it, call one made without target=, "
+    "or the function that it was made of; else give it a rule by nb.primitive"
+)
+
+_INSTEAD_OF_JITCLASS = "pass its fields in a named tuple, and write its methods as functions that take and return it"
 _KINDS = (
+    (np.ufunc, f"; {OTHER_UFUNC}"),
     (types.MethodType, "; write it as a function, and pass what it reads of self as arguments"),
     (functools.partial, "; write a def that calls it"),
     (type, "; write a function of numbers and arrays"),
@@ -111,6 +119,7 @@ class Source:
 
     def __init__(self, function: Callable, called: dict[Callable, Source] | None = None) -> None:
         self.called_sources = {} if called is None else called
+        function = uncached(function)
         plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType):
             kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "; if it wraps one, pass that")
@@ -160,6 +169,7 @@ class Source:
     ) -> Source:
         """The source of a function that is nested in this one; its defaults are `evaluated` where it is defined."""
         source = copy.copy(self)
+        source.__dict__.pop("returns_vary", None)
         body: list[ast.stmt] = (
             node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
         )
@@ -193,7 +203,7 @@ class Source:
         """Whether all names from outside still have the values that they had when the source was read."""
         return all(s.captured_snapshot.still_current() for s in self.with_callees())
 
-    @property
+    @functools.cached_property
     def returns_vary(self) -> bool:
         """Whether some returns have more items than others."""
         values = [n.value for n in own_returns(self.node) if n.value is not None]
@@ -256,7 +266,7 @@ class Source:
 
     def differentiable(self, value: object) -> object:
         """What is lowered where `value` is called: a definition, a primitive whose rule is known; else the value."""
-        value = adopted(value, self.generated)
+        value = adopted(uncached(value), self.generated)
         return DEFINITIONS.get(value, value) if callable(value) and isinstance(value, Hashable) else value
 
 
@@ -405,8 +415,8 @@ class _Check:
             append_item,
         ):  # in generated code; they have no derivatives
             return True
-        scalar: object = vectorized_function(called)
-        plain = getattr(called, "py_func", called) if scalar is None else scalar
+        kernel: object = kernel_of(called)
+        plain = getattr(called, "py_func", called) if kernel is None else kernel
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
             return False
         if plain in self.within:
@@ -467,7 +477,8 @@ class _Check:
             raise self.source.refuse(
                 node,
                 f"{text} has no derivative here",
-                _advice(text) or "write it with functions of the table, or as loops",
+                _advice(text, called)
+                or "write it with functions of the table, or as loops, or give it a rule by nb.primitive",
             )
 
 
@@ -476,6 +487,10 @@ def _instead(node: ast.AST) -> str:
     return _INSTEAD.get(type(node), "see the table of the subset")
 
 
-def _advice(text: str) -> str:
-    """What to write instead of the function that is called `text`; "" if nothing is known."""
+def _advice(text: str, called: object = None) -> str:
+    """What to write instead of the function `called`, written `text`; "" if nothing is known."""
+    if isinstance(called, np.ufunc) and getattr(np, called.__name__, None) is not called:
+        return OTHER_UFUNC
+    if is_jitclass(called):
+        return _INSTEAD_OF_JITCLASS
     return next((a for k, a in _ADVICE.items() if f"{text}.".startswith(f"{k}.") or text.endswith(f".{k}")), "")

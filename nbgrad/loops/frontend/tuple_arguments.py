@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ...errors import AttrError, DTypeError
+from .record_types import RecordType, is_record_argument, record_type
 
 __all__ = [
     "Form",
@@ -35,7 +37,8 @@ class StaticArgument:
     value: str | bool | Callable | None
 
 
-#: The form of an argument: of a tuple, its type and the forms of its items; of a static one, its value; else None.
+#: The form of an argument: of a tuple or structured array, its type and the forms of its items; of a static one, its
+#: value; else None.
 Form = tuple | StaticArgument | None
 
 
@@ -47,7 +50,8 @@ def is_static(a: Any, bools: bool = False) -> bool:
 def structure(name: str, names: Sequence[str], args: tuple, bools: bool = False) -> Structure | None:
     """The structure of the arguments of the function `name` with parameters `names`; None if no argument is a tuple or
     static. `bools`: bools are static."""
-    if len(names) != len(args) or not any(isinstance(a, tuple) or is_static(a, bools) for a in args):
+    nested = any(isinstance(a, tuple) or is_static(a, bools) or is_record_argument(a) for a in args)
+    if len(names) != len(args) or not nested:
         return None
     return Structure(tuple([_form(a, bools) for a in args]), name, tuple(names))
 
@@ -86,8 +90,8 @@ class Structure:
         floats: list[list[int]] = []
         start = 0
         for form, a in zip(self.forms, args, strict=True):
-            leaves = _leaves(form, a)
-            floats.append([start + k for k, x in enumerate(leaves) if _is_float(x)])
+            leaves = _floats(form, a)
+            floats.append([start + k for k, is_float in enumerate(leaves) if is_float])
             start += len(leaves)
         selected = range(len(args)) if argnums is None else argnum_indices(self.name, argnums, self.names)
         for n in selected:
@@ -120,11 +124,13 @@ class Structure:
             )
         tangents = []
         for k, d in zip(selected, directions, strict=True):
-            leaves = _leaves(self.forms[k], args[k])
-            parts = [None] * len(leaves) if is_zero_tangent(d) and self.forms[k] else _leaves(self.forms[k], d)
-            wrong = d if isinstance(self.forms[k], StaticArgument) and not is_zero_tangent(d) else None
-            for part, x in zip(parts, leaves, strict=True):
-                if _is_float(x):
+            leaves = _floats(self.forms[k], args[k])
+            zero = not is_record_argument(d) and is_zero_tangent(d)
+            parts = [None] * len(leaves) if zero and self.forms[k] else _leaves(self.forms[k], d)
+            static = isinstance(self.forms[k], StaticArgument)
+            wrong = d if static and (is_record_argument(d) or not is_zero_tangent(d)) else None
+            for part, is_float in zip(parts, leaves, strict=True):
+                if is_float:
                     tangents.append(part)
                 elif not is_zero_tangent(part):
                     wrong = part
@@ -135,6 +141,34 @@ class Structure:
                 )
         return tuple(tangents)
 
+    @cached_property
+    def has_records(self) -> bool:
+        """Whether there are structured arrays among the arguments."""
+        return any(map(_has_records, self.forms))
+
+    def check_sharing(self, args: tuple, f: Any) -> None:
+        """Refuse a structured array that shares memory with another argument, and that the function `f` modifies."""
+        arrays, flat = [a for a in args if isinstance(a, np.ndarray)], iter(f.parameters)
+        for form, a, name in zip(self.forms, args, self.names, strict=True):
+            mine = {next(flat) for _ in _floats(form, a)}
+            written = isinstance(a, np.ndarray) and not mine.isdisjoint(f.modified_parameters)
+            if written and any(np.may_share_memory(a, other) for other in arrays if other is not a):
+                raise AttrError(
+                    f"{self.name}: the array {name} shares memory with another argument, and is written; pass a copy"
+                )
+            if written and sum(other is a for other in arrays) > 1:
+                raise AttrError(f"{self.name}: the array {name} is passed twice, and is written; pass a copy")
+
+    def write_back(self, args: tuple, flat: Sequence, f: Any) -> None:
+        """Copy the fields that the function `f` modified back into the arguments."""
+        values = iter(zip(f.parameters, flat, strict=True))
+        for form, a in zip(self.forms, args, strict=True):
+            _write_back(form, a, values, set(f.modified_parameters))
+
+
+def _has_records(form: Form) -> bool:
+    return isinstance(form, tuple) and (isinstance(form[0], RecordType) or any(map(_has_records, form[1])))
+
 
 def _several(argnums: int | tuple[int, ...]) -> tuple[int, ...]:
     return (argnums,) if isinstance(argnums, int) else argnums
@@ -144,7 +178,41 @@ def _form(a: Any, bools: bool) -> Form:
     """The form of an argument."""
     if is_static(a, bools):
         return StaticArgument(a)
+    if is_record_argument(a):
+        return _record_form(record_type(a))
     return (type(a), tuple([_form(part, bools) for part in a])) if isinstance(a, tuple) else None
+
+
+def _record_form(record: RecordType) -> Form:
+    inner = map(record.inner, record._fields)
+    return record, tuple([None if t is None else _record_form(t) for t in inner])
+
+
+def _floats(form: Form, a: Any) -> list[bool]:
+    """Which leaves of an argument are floats."""
+    if isinstance(form, tuple) and isinstance(record := form[0], RecordType):
+        parts = zip(record._fields, form[1], strict=True)
+        return [x for n, f in parts for x in ([record.is_float(n)] if f is None else _floats(f, None))]
+    if isinstance(form, tuple):
+        return [x for f, part in zip(form[1], a, strict=True) for x in _floats(f, part)]
+    return [_is_float(x) for x in _leaves(form, a)]
+
+
+def _write_back(form: Form, a: Any, values: Iterator, modified: set[str]) -> None:
+    """Copy the leaves of the argument `a` back that are `modified`."""
+    if form is None:
+        next(values)
+    elif isinstance(form, tuple) and isinstance(record := form[0], RecordType):
+        for name, inner in zip(record._fields, form[1], strict=True):
+            if inner is None:
+                parameter, value = next(values)
+                if parameter in modified:
+                    record.put(a, name, value)
+            else:
+                _write_back(inner, a[name], values, modified)
+    elif isinstance(form, tuple):
+        for inner, part in zip(form[1], a, strict=True):
+            _write_back(inner, part, values, modified)
 
 
 def _leaves(form: Form, a: Any) -> list[Any]:
@@ -155,6 +223,9 @@ def _leaves(form: Form, a: Any) -> list[Any]:
         return []
     if a is None:
         return [x for f in form[1] for x in _leaves(f, None)]
+    if isinstance(record := form[0], RecordType):
+        parts = zip(record._fields, form[1], strict=True)
+        return [x for n, f in parts for x in _leaves(f, record.field(a, n))]
     if not isinstance(a, tuple) or len(a) != len(form[1]):
         raise AttrError(f"adjoint: a tuple of {len(form[1])} expected, like the argument or result, got {a!r}")
     return [x for f, part in zip(form[1], a, strict=True) for x in _leaves(f, part)]
@@ -164,6 +235,14 @@ def _nest_floats(form: Form, a: Any, flat: Iterator) -> Any:
     """A value in the form of the argument `a`, its floats taken from `flat`; None for other leaves."""
     if form is None or isinstance(form, StaticArgument):
         return next(flat) if _is_float(a) else None
+    if isinstance(record := form[0], RecordType):
+        gradient = record.zeros(a) if record.has_floats else None
+        for name, inner in zip(record._fields, form[1], strict=True):
+            if inner is None and record.is_float(name):
+                record.put(gradient, name, next(flat))
+            elif inner is not None and (part := _nest_floats(inner, a[name], flat)) is not None:
+                record.put(gradient, name, part)
+        return gradient
     return _of(form, [_nest_floats(f, part, flat) for f, part in zip(form[1], a, strict=True)])
 
 

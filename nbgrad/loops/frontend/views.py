@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from ..ir.affine import is_length, minus, offset, plus
+from ..ir.affine import is_length, minus, offset, plus, total
 from ..ir.names import called
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Constant, Element, Term, Unary
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, Element, Select, Term, Unary
 
-__all__ = ["NUMBERS", "Axis", "View", "add_indices", "axis_length", "compose", "fold_negation", "multiply_indices",
-           "product", "raw_length"]  # fmt: skip
+__all__ = ["NUMBERS", "Axis", "View", "add_indices", "axis_length", "compose", "fold_negation", "from_either_end",
+           "multiply_indices", "product", "raw_length"]  # fmt: skip
 
 NUMBERS = (bool, int, float)
 
@@ -70,6 +70,11 @@ def fold_negation(term: Term) -> Term:
         case Unary("-", Constant(value)) if -value >= 0:
             return Constant(-value)
     return term
+
+
+def from_either_end(index: Term, size: Term) -> Term:
+    """An index of `size` elements that counts from the end where it is negative."""
+    return Select(Compare((">=",), (index, ZERO)), index, total(index, size))
 
 
 def raw_length(axis: Axis) -> Term:

@@ -22,6 +22,7 @@ from ...ir.expr import (
     both,
     const,
     either,
+    free_variables,
     ne,
     rebuild,
     select,
@@ -45,6 +46,7 @@ from .singularities import (
     normalize_strong,
     singular_factors,
 )
+from .strong_chains import strong_vjp
 from .terms import (
     Binary,
     Call,
@@ -97,11 +99,16 @@ class Algebra:
     ----------
     square_sums : set of Term
         Variables that are sums of squares: where one is zero, so are all its terms.
+    infinite : set of str
+        Variables and arrays that may hold infinities.
     """
 
-    def __init__(self, active: set[str], square_sums: Set[Term] = frozenset()) -> None:
+    def __init__(
+        self, active: set[str], square_sums: Set[Term] = frozenset(), infinite: Set[str] = frozenset()
+    ) -> None:
         self.active = active
         self.square_sums = square_sums
+        self.infinite = infinite
 
     def depends(self, term: Term, names: Set[str] | None = None) -> bool:
         """Whether the derivative of `term` with respect to one of `names` (default: the active ones) may be nonzero."""
@@ -187,7 +194,14 @@ class Algebra:
         if dot is not None:
             return self._pull(term, g, known, dot)
         squares = frozenset([t for t in self.square_sums if not t.reads.isdisjoint(term.reads)])
-        return list(_pulled(term, g, known, frozenset(self.active & term.reads), squares))
+        infinite = frozenset(self.infinite & term.reads)
+        return list(_pulled(term, g, known, frozenset(self.active & term.reads), squares, infinite))
+
+    def may_be_infinite(self, e: Expr) -> bool:
+        """Whether `e` reads a variable that may hold an infinity."""
+        return bool(self.infinite) and any(
+            isinstance(name, Term) and not self.infinite.isdisjoint(name.reads) for name in free_variables(e)
+        )
 
     def _pull(
         self, term: Term, g: Expr, known: Expr | None, dot: Callable[[Variable | Element], Expr] | None
@@ -204,7 +218,8 @@ class Algebra:
 
         roots = singular_factors(e, moved, self.square_sums)
         partials = [
-            guard_infinities(p, a if dot is None else None, roots) for p, a in zip(vjp(e, g, atoms), atoms, strict=True)
+            guard_infinities(p, a if dot is None else None, roots)
+            for p, a in zip(strong_vjp(e, g, atoms, self.may_be_infinite), atoms, strict=True)
         ]
         partials = [simplify_selects(p, e, known) for p in partials]
         lower = {} if known is None else lower_powers(e, known, roots)
@@ -213,17 +228,26 @@ class Algebra:
         partials = multiply_by_reciprocals(share_quotients(map(simplify, partials)), g)
         if dot is None:
             tame = dict.fromkeys([*(root.factor for root in roots.values()), *map(simplify, lower.values())], ONE)
-            partials = [as_strong_product(p, g, tame) for p in partials]
+            infinite = self.may_be_infinite(e)  # and so is its value
+            partials = [
+                as_strong_product(p, g, tame, self.may_be_infinite(p) or (infinite and VALUE in topological_order([p])))
+                for p in partials
+            ]
         partials = [normalize_strong(p) for p in partials]
         return [(a, p) for a, p in zip(atoms, partials, strict=True) if p is not ZERO]
 
 
 @lru_cache(2048)
 def _pulled(
-    term: Term, g: Expr, known: Expr | None, active: frozenset[str], squares: frozenset[Term]
+    term: Term,
+    g: Expr,
+    known: Expr | None,
+    active: frozenset[str],
+    squares: frozenset[Term],
+    infinite: frozenset[str],
 ) -> tuple[tuple[Variable | Element, Expr], ...]:
     """What :meth:`Algebra.pull` returns: the adjoint of a function, and its halves, pull the same terms."""
-    return tuple(Algebra(set(active), squares)._pull(term, g, known, None))
+    return tuple(Algebra(set(active), squares, infinite)._pull(term, g, known, None))
 
 
 def _power(base: Expr, exponent: Expr) -> Expr:

@@ -110,7 +110,7 @@ def checked_sweep(items: list[Item], where: str, after: str) -> list[Item]:
     return items
 
 
-def check_sweeps(lines: list[str], tapes: set[str], tops: set[str], cotangents: set[str], where: str) -> None:
+def check_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangents: set[str], where: str) -> None:
     """Verify both sweeps together if that is asked for, by :func:`.verify_sweeps`."""
     if VERIFIES:
-        verify_sweeps(lines, tapes, tops, cotangents, where)
+        verify_sweeps(items, tapes, known, cotangents, where)

@@ -1,6 +1,8 @@
-"""The IR of the reverse sweep: assignments, loops and branches with a body, comments, and opaque lines of code.
+"""The IR of the sweeps: assignments, loops and branches with a body, effects, and comments.
 
-Passes over the reverse sweep rewrite these items; :func:`flatten_items` prints them.
+Both sweeps are made of these items, and everything else that is generated. Passes over the reverse sweep rewrite
+assignments, loops and branches. They leave an effect where it is (an allocation, a push, a call, a swap), but know what
+it reads and binds. :mod:`.printer` alone makes text of items.
 """
 
 from __future__ import annotations
@@ -8,35 +10,51 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TypeVar
 
-from ...core.source_text import comment_source, constant_source
-from .matrix_products import Factors, Range, factors, length, matrix, product_term
-from .statements import Loop
-from .terms import ONE, ZERO, Constant, Element, Length, Term, Unary, Variable, named, substitute
+from ...core.source_text import comment_source
+from .effects import BlankLine, Effect
+from .matrix_products import Factors, Range, product_term
+from .statements import Grow, Loop, Statement, Swap, terms_of
+from .terms import (
+    ONE,
+    ZERO,
+    Constant,
+    Element,
+    Length,
+    Shape,
+    Term,
+    Unary,
+    Variable,
+    named,
+    substitute,
+    variables,
+)
 
 __all__ = [
     "FLOAT_ZERO",
     "Branch",
     "Comment",
     "For",
+    "ForIndices",
     "Item",
     "Nest",
+    "Opaque",
     "Step",
     "While",
-    "flatten_items",
+    "bound_by",
+    "evaluated_by",
     "hoist_common_steps",
     "loop_head",
     "loops_over",
     "mentions",
     "merge_zero_steps",
-    "names_in_line",
     "negative",
     "product_nest",
     "replace_by_scalars",
     "same_iterations",
     "steps",
+    "walk_items",
 ]  # fmt: skip
 
 #: What cotangents begin with.
@@ -170,8 +188,26 @@ class Branch(Nest):
         return (self.test,)
 
 
-#: A string is a line of code that passes do not analyse.
-Item = str | Comment | Step | Nest
+@dataclass(eq=False)
+class ForIndices(Nest):
+    """``for index in np.ndindex(array.shape)``."""
+
+    index: str
+    array: str
+
+    @property
+    def head(self) -> str:
+        return f"for {self.index} in np.ndindex({self.array}.shape):"
+
+    @property
+    def terms(self) -> tuple[Term, ...]:
+        return Variable(self.index), Shape(self.array)
+
+
+#: What passes do not look into, besides asking for its names: an effect, or a statement of the function as it is
+#: (:class:`.Grow`, :class:`.Swap`, :class:`.Check`).
+Opaque = Effect | Statement
+Item = Comment | BlankLine | Step | Nest | Effect | Statement
 
 
 def loop_head(s: Loop, parallel: bool = False) -> For | While:
@@ -203,12 +239,12 @@ def negative(value: Term) -> Term:
 
 def merge_zero_steps(items: list[Item]) -> list[Item]:
     """A block in which each ``v = 0.0; v += e`` is merged into ``v = e``."""
-    merged = list(items)
+    merged: list[Item | None] = [*items]
     positions: dict[str, list[int]] = {}  # positions of the items that mention each name
-    for k, item in enumerate(merged):
+    for k, item in enumerate(items):
         for name in _mentioned(item):
             positions.setdefault(name, []).append(k)
-    for k, zero in enumerate(merged):
+    for k, zero in enumerate(items):
         if not (isinstance(zero, Step) and isinstance(zero.target, Variable) and zero.value is FLOAT_ZERO):
             continue
         after = positions[zero.name]
@@ -217,46 +253,64 @@ def merge_zero_steps(items: list[Item]) -> list[Item]:
         if not isinstance(later, Step) or later.name != zero.name or later.assign_op == "=" or later.reassociable:
             continue
         if zero.name not in later.value.named:
-            merged[k] = ""
+            merged[k] = None
             later.value = later.value if later.assign_op == "+=" else negative(later.value)
             later.assign_op = "="
-    return [item for item in merged if item != ""]
+    return [item for item in merged if item is not None]
+
+
+def walk_items(items: list[Item]) -> Iterator[Item]:
+    """All items, each before those in it."""
+    for item in items:
+        yield item
+        if isinstance(item, Nest):
+            yield from walk_items(item.body)
+
+
+def evaluated_by(item: Item) -> tuple[Term, ...]:
+    """The terms that an item evaluates or modifies, without the items in it."""
+    match item:
+        case Step():
+            whole = isinstance(item.target, Element) or item.assign_op != "=" or item.reassociable
+            return (item.value, item.target) if whole else (item.value,)
+        case For():
+            return item.bounds
+        case ForIndices(_, array):
+            return (Shape(array),)
+        case Nest():
+            return item.terms
+        case Effect():
+            return item.evaluated
+        case Swap(a, b):
+            return variables((a, b))
+        case Grow(name, size):
+            return Variable(name), size
+        case Statement():
+            return terms_of(item)
+    return ()
+
+
+def bound_by(item: Item) -> tuple[str, ...]:
+    """The names that an item binds, without the items in it: not those of arrays whose elements it writes."""
+    match item:
+        case Step(target=Variable(name)) | Grow(name) | For(name) | ForIndices(name):
+            return (name,)
+        case Effect():
+            return item.bound
+        case Swap(a, b):
+            return a, b
+    return ()
 
 
 def _mentioned(item: Item) -> set[str]:
     """All names in `item`."""
-    if isinstance(item, Nest):
-        return named(*item.terms).union(*map(_mentioned, item.body))
-    if isinstance(item, Step):
-        return named(item.value, item.target)
-    return set(names_in_line(item)) if isinstance(item, str) else set()
+    names = named(*evaluated_by(item)).union(bound_by(item))
+    return names.union(*map(_mentioned, item.body)) if isinstance(item, Nest) else names
 
 
 def mentions(item: Item, name: str) -> bool:
     """Whether `item` contains `name`."""
-    if isinstance(item, Nest):
-        return name in named(*item.terms) or any(mentions(s, name) for s in item.body)
-    if isinstance(item, Step):
-        return name in item.value.named or name in item.target.named
-    return isinstance(item, str) and name in names_in_line(item)
-
-
-@lru_cache(4096)
-def names_in_line(line: str) -> frozenset[str]:
-    """The identifiers in a line of code, outside strings and comments."""
-    identifiers: set[str] = set()
-    word, quote = "", ""
-    for k, c in enumerate(f"{line}#"):
-        if quote:
-            quote = "" if c == quote and line[k - 1] != "\\" else quote
-        elif f"_{c}".isidentifier():
-            word += c
-        else:
-            identifiers.add(word)
-            word, quote = "", c if c in "'\"" else ""
-            if c == "#":
-                break
-    return frozenset(identifiers)
+    return any(name in bound_by(s) or any(name in t.named for t in evaluated_by(s)) for s in walk_items([item]))
 
 
 def hoist_common_steps(body: list[Item], orelse: list[Item], test: Term) -> tuple[list[Item], list[Item]]:
@@ -306,19 +360,6 @@ def _names(s: Step) -> frozenset[str]:
     return s.target.named | s.value.named
 
 
-def flatten_items(items: list[Item]) -> list[str]:
-    """`items` as lines of code."""
-    lines: list[str] = []
-    for item in items:
-        if isinstance(item, Nest):
-            nest = [item.head, *(f"    {line}" for line in flatten_items(item.body) or ["pass"])]
-            call = product_call(item) if isinstance(item, For) and item.product else []
-            lines += [*call, *(f"    {line}" for line in nest)] if call else nest
-        else:
-            lines.append(str(item))
-    return lines
-
-
 def product_nest(rows: Range, inner: Range, columns: Range, target: Element, parts: Factors) -> For:
     """``target += factor * left * right`` for all elements of a product of matrices."""
     nest: Item = Step(target, "+=" if parts.factor > 0 else "-=", product_term(parts))
@@ -326,32 +367,6 @@ def product_nest(rows: Range, inner: Range, columns: Range, target: Element, par
         nest = For(*loop, product=loop is rows, body=[nest])
     assert isinstance(nest, For)
     return nest
-
-
-def product_call(nest: For) -> list[str]:
-    """The call of BLAS for a product of matrices, up to the ``else`` of loops for a small one; [] if it is none."""
-    loops: list[For] = [nest]
-    while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], For):
-        loops.append(loops[-1].body[0])
-    (core,) = loops[-1].body if len(loops[-1].body) == 1 else (None,)
-    if len(loops) != 3 or not isinstance(core, Step) or not isinstance(core.target, Element) or core.assign_op == "=":
-        return []
-    rows, inner, columns = (Range(p.index, p.start, p.stop) for p in loops)
-    parts = factors(core.value, {rows.name, inner.name, columns.name})
-    if parts is None or parts.others or any(p.parallel or p.step is not ONE for p in loops):
-        return []
-    if rows.name not in parts.left.reads:
-        parts = parts._replace(left=parts.right, right=parts.left)
-    of = ((core.target, rows, columns), (parts.left, rows, inner), (parts.right, inner, columns))
-    matrices = [matrix(*each) for each in of]
-    if None in matrices:
-        return []
-    number = parts.factor if core.assign_op == "+=" else -parts.factor
-    return [
-        f"if large_product({', '.join(str(length(r)) for r in (rows, columns, inner))}):",
-        f"    add_product({', '.join(map(str, matrices))}, {constant_source(number)})",
-        "else:",
-    ]
 
 
 def steps(items: list[Item], depth: int = 0) -> Iterator[tuple[Step, int]]:

@@ -120,18 +120,19 @@ def guard_infinities(part: Expr, name: Term | None, roots: dict[Expr, Root]) -> 
     return whole(part)
 
 
-def as_strong_product(part: Expr, g: Expr, tame: dict[Expr, Expr] | None = None) -> Expr:
+def as_strong_product(part: Expr, g: Expr, tame: dict[Expr, Expr] | None = None, infinite: bool = False) -> Expr:
     """`part`, a multiple of `g`, as a strong product with `g` if it has poles; inside selects and signs.
 
-    `tame` maps expressions without a pole where `g` is zero to one.
+    `tame` maps expressions without a pole where `g` is zero to one. `infinite`: variables in `part` may hold
+    infinities.
     """
     name = part.fn and part.fn.name
     if name == "select":
         test, a, b = part.args
-        return select(test, as_strong_product(a, g, tame), as_strong_product(b, g, tame))
+        return select(test, as_strong_product(a, g, tame, infinite), as_strong_product(b, g, tame, infinite))
     if name == "neg":
-        return neg(as_strong_product(part.args[0], g, tame))
-    return strong(part, g) if has_poles(substitute(part, tame or {})) else part
+        return neg(as_strong_product(part.args[0], g, tame, infinite))
+    return strong(part, g) if infinite or has_poles(substitute(part, tame or {})) else part
 
 
 def is_multiple(e: Expr, factor: Expr) -> bool:

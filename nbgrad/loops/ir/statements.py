@@ -167,8 +167,8 @@ class Call(Statement):
     """``results = function(operands)``: a call of a primitive with its own rule, which returns new arrays and scalars.
 
     `lengths` maps each array among the results to the names of its lengths, one per axis; `operands` are the arguments:
-    arrays, prefixes of arrays, scalars, and constants; `function` and `vjp` are the names of
-    the primitive and its rule.
+    arrays, prefixes of arrays, scalars, and constants; `function`, `vjp` and `jvp` are the names of
+    the primitive and its rules.
 
     If `value_name` is not empty, the value of the call is bound to that name and copied elementwise into the results,
     which are allocated before and set to zero just before the call. Their old values are therefore stored as if
@@ -184,6 +184,7 @@ class Call(Statement):
     returns_tuple: bool = False  # whether it returns a tuple
     value_name: str = ""
     copy_indices: dict[str, list[str]] = field(default_factory=dict)
+    jvp: str = ""
 
     @property
     def sizes(self) -> list[str]:

@@ -11,14 +11,46 @@ from collections.abc import Callable
 from functools import reduce
 from itertools import pairwise
 
+import numpy as np
+
+from ..runtime.tape_memory import in_large_pages
 from .affine import minus, plus, total
+from .effects import Bind, Evaluate, PopFrame, PushFrame
 from .names import called
-from .reverse_ir import For, Item, Step
-from .statements import Assign, Loop, names_written, walk, writes
-from .terms import MINUS_ONE, ONE, ZERO, Binary, DType, Element, Length, Term, Unary, Variable, reads
+from .reverse_ir import Branch, For, Item, Step
+from .statements import Assign, Grow, Loop, names_written, walk, writes
+from .terms import (
+    MINUS_ONE,
+    ONE,
+    ZERO,
+    Binary,
+    Call,
+    Compare,
+    Constant,
+    DType,
+    Element,
+    Global,
+    Length,
+    Property,
+    Term,
+    Tuple,
+    Unary,
+    Variable,
+    reads,
+)
 
-__all__ = ["GROWN", "Stack", "Tape", "iteration_number", "pushes_per_iteration", "reversed_loop_head", "trip_count"]
+__all__ = [
+    "GROWN",
+    "Stack",
+    "Tape",
+    "ensure_capacity",
+    "iteration_number",
+    "pushes_per_iteration",
+    "reversed_loop_head",
+    "trip_count",
+]
 
+_IN_LARGE_PAGES = Global("in_large_pages", in_large_pages)
 #: Extends a tape, at least to twice its capacity.
 GROWN = """def grown(tape, size):
     larger = np.zeros(max(2 * tape.size, size), tape.dtype)
@@ -51,20 +83,18 @@ class Stack:
         sizes = [trip_count(p) for p in inner]
         self.frame_size = reduce(lambda a, b: Binary("*", a, b), sizes) if sizes else ONE
 
-    def reserve(self) -> list[str]:
-        """Code that ensures capacity for a frame, before anything is recorded in it."""
-        if self.total_slots:
-            return []
-        lines = [f"    {t.name} = grown({t.name}, {self.top} + {self.frame_size})" for t in self.tapes]
-        return [f"if {self.top} + {self.frame_size} > {self.tapes[0].name}.size:", *lines]
+    def reserve(self) -> list[Item]:
+        """Ensure capacity for a frame, before anything is recorded in it."""
+        needed = Binary("+", Variable(self.top), self.frame_size)
+        return [] if self.total_slots else [ensure_capacity(self.tapes, ">", needed, needed)]
 
-    def push(self) -> list[str]:
-        """Code that advances past the frame recorded."""
-        return [f"{self.top} += {self.frame_size}"]
+    def push(self) -> Item:
+        """Advance past the frame recorded."""
+        return PushFrame(self.top, self.frame_size)
 
-    def pop(self) -> list[str]:
-        """Code that goes back to the latest frame."""
-        return [f"{self.top} -= {self.frame_size}"]
+    def pop(self) -> Item:
+        """Go back to the latest frame."""
+        return PopFrame(self.top, self.frame_size)
 
 
 class Tape:
@@ -110,18 +140,16 @@ class Tape:
         # in the reverse sweep
         self.reverse_index = (Variable(iteration),) if self.grows_by_iteration and not loops[0].index else self.index
 
-    def allocate(self) -> list[str]:
-        """Code that allocates the tape, and sets the top of its stack to 0 if it is the first on it."""
-        if self.stack is not None:
-            whole = self.stack.total_slots
-            lines = [f"{self.name} = np.empty({whole or 512}, {self.dtype})"]
-            lines += [f"in_large_pages({self.name})"] if whole else []
-            return [*lines, *([f"{self.stack.top} = 0"] if self is self.stack.tapes[0] else [])]
-        if self.sizes is None:
-            return [f"{self.name} = np.empty(512, {self.dtype})"]
-        shape = ", ".join(map(str, self.sizes))
-        lines = [f"{self.name} = np.empty({shape if len(self.sizes) == 1 else f'({shape})'}, {self.dtype})"]
-        return [*lines, f"in_large_pages({self.name})"] if self.sizes else []
+    def allocate(self) -> list[Item]:
+        """Allocate the tape, and set the top of its stack to 0 if it is the first on it."""
+        whole = self.stack.total_slots if self.stack is not None else ""
+        size: Term = Variable(whole) if whole else Constant(512)
+        if self.sizes is not None:
+            size = self.sizes[0] if len(self.sizes) == 1 else Tuple(tuple(self.sizes))
+        items: list[Item] = [Bind((self.name,), called(np.empty, size, self.dtype))]
+        items += [Evaluate(Call(_IN_LARGE_PAGES, (Variable(self.name),)))] if whole or self.sizes else []
+        first = self.stack is not None and self is self.stack.tapes[0]
+        return [*items, *([Bind((self.stack.top,), ZERO)] if first else [])]  # type: ignore[union-attr]
 
     def grows_in(self, loop: Loop) -> bool:
         """Whether the tape grows, or the top of its stack moves, in iterations of `loop`."""
@@ -132,18 +160,19 @@ class Tape:
         """The names that its allocated size depends on."""
         return {n for p in self.loops for n in reads(p.start, p.stop, p.step)} if self.sizes else set()
 
-    def nbytes(self) -> str:
-        """Code for its size in bytes, after the loop."""
-        return f"{self.name}.nbytes"
+    def nbytes(self) -> Term:
+        """Its size in bytes, after the loop."""
+        return Property(Variable(self.name), "nbytes")
 
-    def nbytes_before(self) -> str | None:
-        """Code for its size in bytes before allocation; None if it grows."""
-        item = f"{self.dtype.array}.itemsize" if isinstance(self.dtype, DType) else "8"
-        return None if self.sizes is None else " * ".join([item, *(f"({n})" for n in self.sizes)])
+    def nbytes_before(self) -> Term | None:
+        """Its size in bytes before allocation; None if it grows."""
+        dtype = self.dtype
+        item: Term = Property(Variable(dtype.array), "itemsize") if isinstance(dtype, DType) else Constant(8)
+        return None if self.sizes is None else reduce(lambda a, b: Binary("*", a, b), self.sizes, item)
 
-    def record(self, value: Term) -> list[str]:
-        """Code that stores `value` in the current slot."""
-        return [f"{self.slot(self.index)} = {value}"]
+    def record(self, value: Term) -> list[Item]:
+        """Store `value` in the current slot."""
+        return [Step(self.slot(self.index), "=", value)]
 
     def fetch(self, target: Variable | Element) -> list[Item]:
         """Load the current slot into `target`, in the reverse sweep."""
@@ -152,6 +181,12 @@ class Tape:
     def slot(self, index: tuple[Term, ...]) -> Variable | Element:
         """The element at `index`, or the variable that the tape consists of."""
         return Element(self.name, index) if self.sizes != [] else Variable(self.name)
+
+
+def ensure_capacity(tapes: list[Tape], op: str, slot: Term, size: Term) -> Item:
+    """Let `tapes`, which have one size, grow to `size` where `slot` compares so with it."""
+    full = Compare((op,), (slot, Length(tapes[0].name, None)))
+    return Branch(full, body=[Grow(t.name, size) for t in tapes])
 
 
 def first_counted_loop(loops: tuple[Loop, ...]) -> int:

@@ -14,9 +14,10 @@ from weakref import WeakValueDictionary
 from ...core.fork_safety import lock
 from ...core.source_text import constant_source
 
-__all__ = ["FALSE", "MINUS_ONE", "ONE", "TRUE", "ZERO", "Binary", "Call", "Compare", "Constant", "DType", "Element",
-           "Global", "Item", "Length", "Logical", "Prefix", "Select", "Shape", "Term", "Tuple", "Unary", "Variable",
-           "elements_in", "integer", "named", "reads", "substitute", "subterms", "variables"]  # fmt: skip
+__all__ = ["FALSE", "MINUS_ONE", "ONE", "TRUE", "ZERO", "Binary", "Call", "Compare", "Constant", "Copy", "DType",
+           "Element", "Global", "Item", "Length", "Logical", "Prefix", "Property", "Select", "Shape", "Subscript",
+           "Term", "Tuple", "Unary", "Variable", "elements_in", "integer", "named", "reads", "substitute", "subterms",
+           "variables"]  # fmt: skip
 
 _terms: WeakValueDictionary[tuple, Term] = WeakValueDictionary()
 _interning = lock("expressions")
@@ -299,6 +300,53 @@ class Item(Term):
         return Item(operands[0], self.number)
 
 
+class Subscript(Term):
+    """``whole[i, j]``, an element of an array that has no name."""
+
+    __slots__ = ("whole",)
+    __match_args__ = fields = ("whole", "index")
+    whole: Term
+
+    def __new__(cls, whole: Term, index: tuple[Term, ...]) -> Subscript:
+        return cls._unique((), (whole, *index), whole=whole)
+
+    @property
+    def index(self) -> tuple[Term, ...]:
+        return self.operands[1:]
+
+    def rebuilt(self, operands: tuple[Term, ...]) -> Subscript:
+        return Subscript(operands[0], operands[1:])
+
+
+class Copy(Term):
+    """``array.copy()``."""
+
+    __slots__ = ()
+    __match_args__ = fields = ("array",)
+
+    def __new__(cls, array: Term) -> Copy:
+        return cls._unique((), (array,))
+
+    @property
+    def array(self) -> Term:
+        return self.operands[0]
+
+    def rebuilt(self, operands: tuple[Term, ...]) -> Copy:
+        return Copy(*operands)
+
+
+class Property(Term):
+    """``array.nbytes``, or another property of a value that does not depend on its elements."""
+
+    __slots__ = ("array", "name")
+    __match_args__ = fields = ("array", "name")
+    array: Term
+    name: str
+
+    def __new__(cls, array: Term, name: str) -> Property:
+        return cls._unique((array, name), (), asks=tuple(array.named), array=array, name=name)
+
+
 ZERO, ONE, TRUE, FALSE = Constant(0), Constant(1), Constant(True), Constant(False)
 
 
@@ -401,6 +449,12 @@ def _written(term: Term) -> str:
             return f"{array}[{', '.join([f':{size}' for size in sizes])}]"
         case Item(whole, number):
             return f"{_within(whole, _ATOM)}[{number}]"
+        case Subscript(whole, index):
+            return f"{_within(whole, _ATOM)}[{', '.join(map(str, index))}]"
+        case Copy(array):
+            return f"{_within(array, _ATOM)}.copy()"
+        case Property(array, name):
+            return f"{_within(array, _ATOM)}.{name}"
         case Tuple(items):
             return f"({', '.join(map(str, items))}{',' * (len(items) == 1)})"
         case Unary(op, operand):

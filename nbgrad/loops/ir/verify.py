@@ -6,13 +6,13 @@ pass under ``NBGRAD_CHECKED=1`` and in the tests.
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable
 from typing import NoReturn
 
-from ...core.source_text import parsed
+from .effects import BlankLine, Break, Pop, PopFrame, Push, PushFrame, Return
 from .names import Names
-from .reverse_ir import Branch, Comment, For, Item, Nest, Step
+from .reverse_ir import Branch, Comment, For, Item, Nest, Step, bound_by, evaluated_by, walk_items
 from .statements import (
     Alloc,
     Assign,
@@ -30,7 +30,7 @@ from .statements import (
     walk,
     writes,
 )
-from .terms import ZERO, DType, Element, Global, Length, Logical, Prefix, Select, Shape, Term, Variable, subterms
+from .terms import ZERO, DType, Element, Global, Length, Logical, Prefix, Select, Shape, Term, Variable, named, subterms
 from .terms import Call as CallTerm
 
 __all__ = ["InvalidIRError", "verify", "verify_sweep", "verify_sweeps"]
@@ -181,7 +181,8 @@ def _always_evaluated(t: Term) -> set[str]:
 
 
 def verify_sweep(items: list[Item], where: str, after: str) -> None:
-    """Check a reverse sweep: no item but a comment is in it twice, and an ``else`` follows its ``if``.
+    """Check a reverse sweep: no assignment, loop or branch is in it twice, an ``else`` follows its ``if``, a ``break``
+    is in a loop, and nothing follows a ``return``.
 
     Raises
     ------
@@ -190,66 +191,86 @@ def verify_sweep(items: list[Item], where: str, after: str) -> None:
     """
     seen: set[int] = set()
 
-    def block(items: list[Item]) -> None:
-        before: Item = ""
+    def fail(what: str) -> NoReturn:
+        raise InvalidIRError(f"{where}, after {after}: {what}")
+
+    def block(items: list[Item], in_loop: bool) -> None:
+        before: Item = BlankLine()
         for item in items:
+            if isinstance(before, Return):
+                fail("something follows a return")
             if isinstance(item, Step | Nest):
                 if id(item) in seen:
-                    raise InvalidIRError(f"{where}, after {after}: '{item}' is in the sweep twice")
+                    fail(f"'{item}' is in the sweep twice")
                 seen.add(id(item))
             follows = isinstance(before, Branch) and not before.otherwise
             if isinstance(item, Branch) and item.otherwise and not (follows and before.test is item.test):  # type: ignore[union-attr]
-                raise InvalidIRError(f"{where}, after {after}: an else without its if, of {item.test}")
+                fail(f"an else without its if, of {item.test}")
             if isinstance(item, For) and item.step is ZERO:
-                raise InvalidIRError(f"{where}, after {after}: a loop of step 0")
+                fail("a loop of step 0")
+            if isinstance(item, Break) and not in_loop:
+                fail("a break outside of a loop")
             if isinstance(item, Nest):
-                block(item.body)
+                block(item.body, in_loop or not isinstance(item, Branch))
             before = before if isinstance(item, Comment) else item
 
-    block(items)
+    block(items, False)
 
 
-def verify_sweeps(lines: list[str], tapes: set[str], tops: set[str], cotangents: set[str], where: str) -> None:
-    """Check both sweeps as they were printed: what the forward sweep records is read in reverse, and nothing else;
-    stacks are popped as often as they are pushed; and cotangents begin with a value.
+def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangents: set[str], where: str) -> None:
+    """Check both sweeps together: names are bound before they are used, so that arrays are allocated first, and sizes
+    known; what the forward sweep records is read in reverse, and nothing else; frames and values are popped as often as
+    they are pushed.
 
     Parameters
     ----------
-    lines : list of str
+    items : list of Item
         Both sweeps.
-    tapes, tops, cotangents : set of str
-        The names of the tapes, of the variables with the tops of their stacks, and of the cotangents that are created.
+    tapes, known, cotangents : set of str
+        The names of the tapes, of what is bound before the sweeps (parameters and constants), and of the cotangents
+        that are created: they must have a value before a loop, other names may get it from an earlier iteration.
 
     Raises
     ------
     InvalidIRError
         If one of these does not hold.
     """
-    recorded, read, depth, begun = set[str](), set[str](), dict.fromkeys(tops, 0), set[str]()
-    for node in _in_order(parsed("\n".join(lines))):
-        match node:
-            case ast.Subscript(value=ast.Name(name), ctx=context) if name in tapes:
-                (recorded if isinstance(context, ast.Store) else read).add(name)
-            case ast.AugAssign(target=ast.Name(name), op=op) if name in tops:
-                depth[name] += 1 if isinstance(op, ast.Add) else -1
-        match node:
-            case ast.Name(name, ast.Store()):
-                begun.add(name)
-            case ast.Name(name) | ast.AugAssign(target=ast.Name(name)) if name in cotangents - begun:
-                raise InvalidIRError(f"{where}: the cotangent {name} is used before it has a value")
+    bound, recorded, read = set(known), set[str](), set[str]()
+    moved = Counter[tuple[str, Term | None]]()  # pushes, less pops
+
+    def visit(items: list[Item], carried: set[str]) -> None:
+        for item in items:  # the order in which they run, if every branch is taken once
+            terms = evaluated_by(item)
+            if unbound := named(*terms) - bound - carried:
+                kind = type(item).__name__
+                article = "an" if kind[0] in "AEIOU" else "a"
+                raise InvalidIRError(f"{where}: {min(unbound)} is used before it has a value, in {article} {kind}")
+            bound.update(bound_by(item))
+            match item:
+                case Step() if item.name in tapes:
+                    recorded.add(item.name)
+                    terms = (item.value,)
+                case PushFrame(top, size):
+                    moved[top, size] += 1
+                case PopFrame(top, size):
+                    moved[top, size] -= 1
+                case Push(stack):
+                    moved[stack, None] += 1
+                case Pop(stack):
+                    moved[stack, None] -= 1
+            read.update(t.array for t in subterms(*terms) if isinstance(t, Element) and t.array in tapes)
+            if isinstance(item, Branch):
+                visit(item.body, carried)
+            elif isinstance(item, Nest):
+                visit(item.body, carried.union(*map(_begun, walk_items(item.body))) - cotangents)
+
+    visit(items, set())
     if recorded != read:
         raise InvalidIRError(f"{where}: recorded or read, but not both: {', '.join(sorted(recorded ^ read))}")
-    if wrong := [name for name, n in depth.items() if n]:
-        raise InvalidIRError(f"{where}: pushed and popped a different number of times: {', '.join(wrong)}")
+    if wrong := {stack for (stack, _), n in moved.items() if n}:
+        raise InvalidIRError(f"{where}: pushed and popped a different number of times: {', '.join(sorted(wrong))}")
 
 
-def _in_order(tree: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a program, in the order in which they are evaluated if every branch is taken once."""
-    yield tree
-    fields = list(ast.iter_child_nodes(tree))
-    if isinstance(tree, ast.Assign):
-        fields = [tree.value, *tree.targets]
-    elif isinstance(tree, ast.For):
-        fields = [tree.iter, tree.target, *tree.body]
-    for child in fields:
-        yield from _in_order(child)
+def _begun(item: Item) -> set[str]:
+    """The names that an item binds to something new."""
+    return set(bound_by(item)) - named(*evaluated_by(item))

@@ -8,17 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir.reverse_ir import FLOAT_ZERO, Branch, Comment, Item, Nest, Step, mentions, names_in_line
-from ..ir.terms import Element, Term, Variable
+import numpy as np
+
+from ..ir.effects import Bind
+from ..ir.names import called
+from ..ir.reverse_ir import (
+    FLOAT_ZERO,
+    Branch,
+    Comment,
+    Item,
+    Nest,
+    Opaque,
+    Step,
+    bound_by,
+    evaluated_by,
+    mentions,
+    walk_items,
+)
+from ..ir.terms import Element, Term, Variable, named
 from .loop_fusion import replace_by_scalar
 
 __all__ = ["remove_dead_adjoints"]
 
 
 def remove_dead_adjoints(
-    items: list[Item], lines: list[str], local: dict[str, str], named: Callable[[str], str]
-) -> tuple[list[Item], set[str]]:
-    """Remove dead adjoints; return the reverse sweep without them, and the lines before it that are no longer needed.
+    items: list[Item], there: list[Item], middle: list[Item], local: dict[str, str], fresh: Callable[[str], str]
+) -> list[Item]:
+    """Remove dead adjoints; return the reverse sweep without them. Their allocations are removed from `there`.
 
     An array of cotangents is dead if it stays zero, or would once a scalar replaces the element that is accumulated
     into and read at once. So is a loop that only sets elements to zero that nothing uses after it.
@@ -27,31 +43,40 @@ def remove_dead_adjoints(
     ----------
     items : list of Item
         The reverse sweep.
-    lines : list of str
-        The code before it.
+    there, middle : list of Item
+        The forward sweep, and what is between the two.
     local : dict
         The arrays with a local array of cotangents, by the names of the latter.
-    named : callable
+    fresh : callable
         Returns a new name for the scalar that replaces an element of such an array.
     """
-    items, dead = _without_final_zeroing(items, set(local)), set[str]()
-    mentioned: dict[str, list[str]] = {}
-    for text in lines:
-        for word in names_in_line(text):
-            mentioned.setdefault(word, []).append(text.strip())
+    items, dead = _without_final_zeroing(items, set(local)), set[Item]()
+    mentioned: dict[str, list[Item]] = {}
+    for item in walk_items([*there, *middle]):
+        for name in {*bound_by(item), *named(*evaluated_by(item))} & local.keys():
+            mentioned.setdefault(name, []).append(item)
     for array, name in local.items():
-        line = f"{array} = np.zeros_like({name})"
-        if mentioned.get(array) != [line]:
+        allocation = Bind((array,), called(np.zeros_like, Variable(name)))
+        if mentioned.get(array) != [allocation]:
             continue
-        _hand_over(items, array, named)
+        _hand_over(items, array, fresh)
         live = _without_zero_array(items, array)
         if live is not None:
             items = live
-            dead.add(line)
-    return items, dead
+            dead.add(allocation)
+    _remove(there, dead)
+    return items
 
 
-def _hand_over(items: list[Item], array: str, named: Callable[[str], str]) -> None:
+def _remove(items: list[Item], dead: set[Item]) -> None:
+    """Remove items, wherever they are in `items`."""
+    items[:] = [item for item in items if item not in dead]
+    for item in items if dead else ():
+        if isinstance(item, Nest):
+            _remove(item.body, dead)
+
+
+def _hand_over(items: list[Item], array: str, fresh: Callable[[str], str]) -> None:
     """Replace an element that is accumulated into by one step, and read in the same block, by a scalar."""
     added: list[list[Item]] = []
     blocks = [items]
@@ -60,12 +85,12 @@ def _hand_over(items: list[Item], array: str, named: Callable[[str], str]) -> No
         for item in block:
             if isinstance(item, Nest):
                 blocks.append(item.body)
-            elif isinstance(item, str) and array in names_in_line(item):
+            elif isinstance(item, Opaque) and mentions(item, array):
                 return  # it is swapped
             elif isinstance(item, Step) and item.name == array and not item.zeroes:
                 added.append(block)
     if len(added) == 1:
-        replace_by_scalar(added[0], array, named(array))
+        replace_by_scalar(added[0], array, fresh(array))
 
 
 def _without_final_zeroing(items: list[Item], local: set[str]) -> list[Item]:

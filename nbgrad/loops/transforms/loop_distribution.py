@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..ir.affine import offset
+from ..ir.effects import Bind
+from ..ir.names import called
 from ..ir.reverse_ir import Item, Step, loop_head, negative
 from ..ir.statements import names_written
-from ..ir.terms import Element, reads
+from ..ir.terms import DType, Element, Length, reads
 from .loop_fusion import Accessed
 
 if TYPE_CHECKING:
@@ -108,7 +112,7 @@ def _store_in_row(reversal: LoopReversal, adds: list[Step]) -> Step:
     assert isinstance(target, Element)
     array, last = target.array, len(target.index) - 1
     row = reversal.reverse.named(reversal.loop, f"{array}_late", str(target))
-    reversal.reverse.hoist_before_loop(f"{row} = np.empty({array}.shape[{last}], {array}.dtype)")
+    reversal.reverse.hoist_before_loop(Bind((row,), called(np.empty, Length(array, last), DType(array))))
     element = Element(row, target.index[-1:])
     for k, s in enumerate(adds):
         s.target = element

@@ -24,7 +24,7 @@ from ..analysis.parallelization import (
 from ..ir.affine import distance, offset, plus
 from ..ir.names import called
 from ..ir.passes import Pass, enabled
-from ..ir.reverse_ir import FLOAT_ZERO, Branch, Comment, Item, Nest, Step, loop_head, replace_by_scalars, steps
+from ..ir.reverse_ir import FLOAT_ZERO, Branch, Comment, Item, Nest, Opaque, Step, loop_head, replace_by_scalars, steps
 from ..ir.statements import Assign, Loop, Store, names_written, walk
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Compare, Element, Select, Term, Variable, named, subterms
 from .loop_distribution import distribute_loop
@@ -167,7 +167,7 @@ class LoopReversal:
                 self.is_innermost = self.is_innermost and isinstance(item, Branch)
                 terms += item.terms
                 stack += item.body
-            elif isinstance(item, str):
+            elif isinstance(item, Opaque):
                 return False
         for s, depth in self.steps:
             terms += s.evaluated()

@@ -60,8 +60,7 @@ class _Order(NamedTuple):
 
 def isolate_products(f: Function) -> None:
     """Rewrite the products of matrices in `f`."""
-    if not f.single_precision:  # sums of float32 that a function makes in float64 stay so
-        _rewrite(f, f.body, ())
+    _rewrite(f, f.body, ())
 
 
 def _rewrite(f: Function, block: Block, around: tuple[Loop, ...]) -> None:
@@ -84,6 +83,8 @@ def _isolated(f: Function, loop: Loop, around: tuple[Loop, ...]) -> Block | None
     if any(reads(p.start, p.stop) & changing for p in nest.loops):
         return None
     if isinstance(nest.core, Assign):
+        if f.single_precision and not nest.core.reassociable:
+            return None  # a sum that the function makes in float64, of numbers that may be float32, stays so
         return _from_scalar(f, nest, around)
     return _from_elements(f, nest, around)
 
@@ -339,7 +340,12 @@ def _from_zero(p: Loop) -> Term:
 
 
 def _new_array(f: Function, loops: list[Loop]) -> str | None:
-    """A name for an array with an element for each iteration of some loops, if their trip counts are known early."""
+    """A name for an array with an element for each iteration of some loops, if their trip counts are known early.
+
+    It is one of float64, with which BLAS does not multiply matrices of float32.
+    """
+    if f.single_precision:
+        return None
     outer = next(s for s in f.body if loops[0] in walk([s]))
     changing = {n for s in walk([outer]) for n in ([s.name] if isinstance(s, Assign | Alloc) else [])}
     changing |= {s.index for s in walk([outer]) if isinstance(s, Loop)}

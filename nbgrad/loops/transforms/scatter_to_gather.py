@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..analysis.must_execute import must_evaluate
 from ..ir.affine import offset, plus
+from ..ir.effects import Bind
 from ..ir.names import called
 from ..ir.reverse_ir import FLOAT_ZERO, Branch, For, Item, Step, merge_zero_steps, replace_by_scalars, steps
 from ..ir.statements import Loop, names_written
@@ -277,7 +278,7 @@ class _GatherPlan:
             if parallel:
                 self.reverse.private_arrays.setdefault(parallel[0], {})[row] = empty
             else:
-                self.reverse.hoist_before_loop(f"{row} = {empty}")
+                self.reverse.hoist_before_loop(Bind((row,), empty))
         groups: dict[tuple[str, Index], list[_Addend]] = {}
         for t in self.addends:
             if t.row:

@@ -1,0 +1,117 @@
+"""Functions that Numba's decorators make of kernels: ``vectorize``, ``guvectorize`` and ``stencil``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from numba import types
+
+from .internals import (
+    CFunc,
+    DUFunc,
+    GUFunc,
+    JitClassType,
+    NumbaError,
+    StencilFunc,
+    as_dtype,
+    core_dimensions,
+    kernel_of_stencil,
+    loops_of_gufunc,
+    stencil_result,
+)
+
+__all__ = ["Generalized", "Operand", "Stencil", "is_jitclass", "kernel_of", "uncached", "wrapped_function"]
+
+
+class Operand(NamedTuple):
+    """How the kernel of a generalized ufunc takes an operand."""
+
+    kind: str  # of the elements, as NumPy's dtypes have it
+    bits: int
+    is_array: bool
+
+
+class Generalized(NamedTuple):
+    """A function of ``numba.guvectorize``: the names of the core dimensions of each input and output, and the operands
+    of each loop that was declared. `dynamic`: none was, so that outputs must be passed."""
+
+    kernel: Callable
+    inputs: tuple[tuple[str, ...], ...]
+    outputs: tuple[tuple[str, ...], ...]
+    loops: tuple[tuple[Operand, ...], ...]
+    dynamic: bool
+
+
+class Stencil(NamedTuple):
+    """A function of ``numba.stencil``. `cval` is None where it was not given."""
+
+    kernel: Callable
+    cval: Any
+    neighborhood: tuple[tuple[int, int], ...] | None
+    standard_indexing: tuple[str, ...]
+    function: Any
+
+    def result(self, arguments: list[tuple[int, Any]]) -> Any:
+        """The dtype of the elements that Numba computes from arguments of these ranks and dtypes; None if it cannot
+        compile the kernel for them."""
+        try:
+            return as_dtype(stencil_result(self.function, tuple([_type_of(rank, d) for rank, d in arguments])))
+        except (NumbaError, NotImplementedError):
+            return None
+
+
+def _type_of(rank: int, dtype: Any) -> types.Type:
+    element = types.Tuple(()) if dtype is None else getattr(types, str(dtype))
+    return types.Array(element, rank, "A") if rank else element
+
+
+def uncached(function: Any) -> Any:
+    """The function that ``functools.lru_cache`` or ``numba.cfunc`` was given; other objects as they are, and cached
+    functions that may draw random numbers, for which it makes a difference."""
+    if isinstance(function, CFunc):
+        return function.__wrapped__
+    if not isinstance(function, functools._lru_cache_wrapper):
+        return function
+    inner = function.__wrapped__
+    code = getattr(getattr(inner, "py_func", inner), "__code__", None)
+    return function if code is None or "random" in code.co_names else inner
+
+
+def is_jitclass(value: object) -> bool:
+    """Whether a value is a class that ``jitclass`` made, or an object of one."""
+    return isinstance(value, JitClassType) or isinstance(getattr(value, "_numba_type_", None), types.ClassInstanceType)
+
+
+def kernel_of(function: object) -> Callable | None:
+    """The function that one of the decorators was given; None for other functions."""
+    if isinstance(function, DUFunc | GUFunc):
+        return function.__wrapped__
+    return kernel_of_stencil(function) if isinstance(function, StencilFunc) else None
+
+
+def wrapped_function(function: object) -> Generalized | Stencil | None:
+    """What ``guvectorize`` or ``stencil`` made; None for other functions."""
+    if isinstance(function, GUFunc):
+        inputs, outputs = core_dimensions(function)
+        loops = tuple([tuple(map(_operand, loop)) for loop in loops_of_gufunc(function)])
+        return Generalized(function.__wrapped__, inputs, outputs, loops, function.is_dynamic)
+    if isinstance(function, StencilFunc):
+        options = function.options
+        standard = options.get("standard_indexing", ())
+        near = options.get("neighborhood")
+        return Stencil(
+            kernel_of_stencil(function),
+            options.get("cval"),
+            None if near is None else tuple([(int(a), int(b)) for a, b in near]),
+            (standard,) if isinstance(standard, str) else tuple(standard),
+            function,
+        )
+    return None
+
+
+def _operand(kind: Any) -> Operand:
+    array = isinstance(kind, types.Array)
+    dtype = as_dtype(kind.dtype if array else kind)
+    return Operand(dtype.kind, 8 * dtype.itemsize, array)
