@@ -117,6 +117,7 @@ def several_axes(a, c):
         np.sum([a[0, 0], a[1, 1] ** 2]),
         sum((a[0, 0], 2)),
         np.max((a[0, 0], a[0, 1])),
+        np.sum(a[0] @ a[1]) * np.max(np.sum(c)) + np.prod(a[0, 1]) * np.min(np.dot(a[0], a[2])),  # of numbers
     )
 
 
@@ -234,6 +235,8 @@ BAD = {
     "return np.argmax(a, axis=(0, 1))": "each axis once",
     "return np.linalg.norm(a, 3)": "a norm of a matrix of this order",
     "return np.linalg.norm(a, ord=3, axis=0)": "give 1, 2 or np.inf",
+    "return np.mean(a[0, 0])": "pass an array",
+    "return np.sum(x[0], axis=0)": "pass an array",
     "return np.clip(x, 0.0, min=1.0)": "min= in",
     "return type(x)(1)": "the class of arrays",
     "np.add.at(a, 0, 1.0)": "a vector of indices",

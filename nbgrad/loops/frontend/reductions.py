@@ -81,7 +81,7 @@ class Reductions:
                 return Scalar(reduce(partial(Binary, "+"), items))
         tree = self.low.as_array(args[0], tree)
         if tree.rank == 0:
-            raise self.refuse(f"{unparse(self.node)} of a number", "pass an array")
+            return self.of_number(called, tree, len(args) + len(keywords))
         given = self.given_arguments(called, args, keywords)
         axis, order = given.get("axis"), given.get("ord")
         if called is np.linalg.norm and order is not None and axis is None and "keepdims" not in given:
@@ -103,6 +103,12 @@ class Reductions:
         if called is builtins.sum and tree.rank != 1:
             raise self.refuse("sum of an array with several axes", "write np.sum")
         return self.reduce_axes(tree, called, axes, kept is not None and bool(static_truth(self.low, kept)), hint)
+
+    def of_number(self, called: object, tree: ArrayExpr, arguments: int) -> ArrayExpr:
+        """The sum, product, largest or smallest of a single number, as of `a @ b`: the number."""
+        if called not in (np.sum, np.prod, np.max, np.min) or arguments > 1 or not isinstance(tree, Scalar):
+            raise self.refuse(f"{unparse(self.node)} of a number", "pass an array")
+        return tree
 
     def reduce_masked(self, mean: bool, mask: ArrayExpr, node: ast.expr) -> ArrayExpr:
         """The sum or mean of the elements where a mask holds: no list of them is made."""
