@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loop_programs import uncompiled
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -83,24 +84,44 @@ CASES = [
 ]
 
 
+def directions_of(args):
+    return tuple(np.cos(np.arange(a.size) + k).reshape(a.shape) for k, a in enumerate(args))
+
+
 @pytest.mark.parametrize(("f", "args"), CASES)
 def test_derivatives(f, args):
-    if f is several_products:
-        args = (args[0], args[1])
-    directions = tuple(np.cos(np.arange(a.size) + k).reshape(a.shape) for k, a in enumerate(args))
+    directions = directions_of(args)
 
     def moved(h):
         return tuple(a + h * d for a, d in zip(args, directions, strict=True))
 
-    adj = nb.adjoint(f)
-    value, gradients = adj.value_and_grad(*args)
-    assert value == pytest.approx(f(*args), rel=1e-11)
-    slope = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True))
-    assert slope == pytest.approx((f(*moved(1e-6)) - f(*moved(-1e-6))) / 2e-6, rel=1e-6)
-    assert nb.tangent(f).jvp(args, directions)[1] == pytest.approx(slope, rel=1e-10)
-    up, down = (adj.value_and_grad(*moved(h))[1] for h in (1e-5, -1e-5))
-    for product, high, low in zip(adj.hvp(args, directions), up, down, strict=True):
-        np.testing.assert_allclose(product, (high - low) / 2e-5, rtol=1e-5, atol=1e-6 * np.max(np.abs(product)))
+    with uncompiled():
+        adj = nb.adjoint(f)
+        value, gradients = adj.value_and_grad(*args)
+        assert value == pytest.approx(f(*args), rel=1e-11)
+        slope = sum(np.sum(g * d) for g, d in zip(gradients, directions, strict=True))
+        assert slope == pytest.approx((f(*moved(1e-6)) - f(*moved(-1e-6))) / 2e-6, rel=1e-6)
+        assert nb.tangent(f).jvp(args, directions)[1] == pytest.approx(slope, rel=1e-10)
+        up, down = (adj.value_and_grad(*moved(h))[1] for h in (1e-5, -1e-5))
+        for product, high, low in zip(adj.hvp(args, directions), up, down, strict=True):
+            np.testing.assert_allclose(product, (high - low) / 2e-5, rtol=1e-5, atol=1e-6 * np.max(np.abs(product)))
+
+
+@pytest.mark.parametrize("k", [0, 1, 3, 4, 6, 8, 11, 12, 13], ids=lambda k: CASES[k][0].__name__)
+def test_compiled(k):
+    """Each function once; the second derivatives of all of them take minutes to compile."""
+    f, args = CASES[k]
+    directions = directions_of(args)
+
+    def derivatives():
+        adj = nb.adjoint(f)
+        first = *adj.value_and_grad(*args)[1], nb.tangent(f).jvp(args, directions)[1]
+        return (*first, *adj.hvp(args, directions)) if f in (inverse, determinant) else first
+
+    with uncompiled():
+        expected = derivatives()
+    for a, b in zip(derivatives(), expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10, atol=1e-10 * np.max(np.abs(b)))
 
 
 def lower_triangle(A):
