@@ -34,7 +34,7 @@ from .arguments import (
 )
 from .codegen.checkpointing import check, choose_loop
 from .codegen.module_source import module
-from .codegen.reverse_sweep import AdjointPrinter
+from .codegen.reverse_sweep import AdjointBuilder
 from .explanation import explanation
 from .frontend.large_systems import are_large
 from .frontend.lowering import lower
@@ -484,7 +484,7 @@ class Adjoint(_Differentiated):
         like = self._generated(args).f
         with recorded() as history:
             f, wrt = self._lowered(source, ranks, kinds, single, doubles, like.unit_axes, like.large_systems)
-            reverse = AdjointPrinter(f, plan(f, set(wrt)), wrt)
+            reverse = AdjointBuilder(f, plan(f, set(wrt)), wrt)
             text = module(reverse.source(), f, reverse.free)
         return explanation(history, reverse, text)
 

@@ -6,21 +6,21 @@ import difflib
 
 from ..core.source_text import lines_of
 from .analysis.tbr import adjoint_reads, cheaper_to_store
-from .codegen.reverse_sweep import AdjointPrinter
+from .codegen.reverse_sweep import AdjointBuilder
 from .ir.reverse_ir import loop_head
 from .ir.statements import Assign, Loop, Statement, Store, walk, writes
 
 __all__ = ["explanation"]
 
 
-def explanation(history: list[tuple[str, str]], reverse: AdjointPrinter, text: str) -> str:
+def explanation(history: list[tuple[str, str]], reverse: AdjointBuilder, text: str) -> str:
     """The explanation of an adjoint.
 
     Parameters
     ----------
     history : list of tuple of str
         The name of each pass, and the function after it.
-    reverse : AdjointPrinter
+    reverse : AdjointBuilder
         What wrote the adjoint.
     text : str
         The generated code.
@@ -46,7 +46,7 @@ def _passes(history: list[tuple[str, str]]) -> list[tuple[str, list[str]]]:
     return [*sections, ("Passes that changed nothing", [", ".join(idle) or "none"])]
 
 
-def _activity(reverse: AdjointPrinter) -> list[str]:
+def _activity(reverse: AdjointBuilder) -> list[str]:
     """Which variables have derivatives."""
     names = list(dict.fromkeys([*reverse.f.parameters, *(n for s in walk(reverse.f.body) for n in writes(s))]))
     active = [n for n in names if n in reverse.plan.active]
@@ -58,7 +58,7 @@ def _activity(reverse: AdjointPrinter) -> list[str]:
     ]
 
 
-def _stored(reverse: AdjointPrinter) -> list[str]:
+def _stored(reverse: AdjointBuilder) -> list[str]:
     """What is stored for the reverse sweep, and why; what is computed again instead."""
     plan, lines = reverse.plan, []
     for s in walk(reverse.f.body):
@@ -74,7 +74,7 @@ def _stored(reverse: AdjointPrinter) -> list[str]:
     return lines or ["nothing: no derivative reads a value that is lost"]
 
 
-def _place(s: Statement, reverse: AdjointPrinter) -> str:
+def _place(s: Statement, reverse: AdjointBuilder) -> str:
     """Where the value is held that a statement overwrites or sets."""
     if s in reverse.plan.inverse_increments:
         return f"restored as {reverse.plan.inverse_increments[s]}"
@@ -86,12 +86,12 @@ def _place(s: Statement, reverse: AdjointPrinter) -> str:
     return f"recorded on the tape {tape.name}{grows}{f', over the loops {loops}' * bool(loops)}"
 
 
-def _needed(s: Statement, reverse: AdjointPrinter) -> str:
+def _needed(s: Statement, reverse: AdjointBuilder) -> str:
     readers = _readers(s, reverse)
     return f"the derivative of {readers} reads it" if readers else "the reverse sweep reads it"
 
 
-def _readers(s: Statement, reverse: AdjointPrinter) -> str:
+def _readers(s: Statement, reverse: AdjointBuilder) -> str:
     """The statements whose derivatives read what `s` writes."""
     name = writes(s)[0]
     readers = [t for t in walk(reverse.f.body) if name in adjoint_reads(t, reverse.plan)]
@@ -110,7 +110,7 @@ def _code(s: Statement) -> str:
     return type(s).__name__.lower()
 
 
-def _loops(reverse: AdjointPrinter) -> list[str]:
+def _loops(reverse: AdjointBuilder) -> list[str]:
     """How each loop is reversed, and which run in parallel."""
     lines = []
     for loop in (s for s in walk(reverse.f.body) if isinstance(s, Loop)):

@@ -15,7 +15,7 @@ import numpy as np
 from ..backends.numba.compile import python
 from ..errors import OutOfMemoryError, TapeWarning
 from .codegen.checkpointing import choose_loop
-from .codegen.reverse_sweep import AdjointPrinter
+from .codegen.reverse_sweep import AdjointBuilder
 from .codegen.tape_estimate import estimate_source
 
 __all__ = ["TapeEstimate", "available_memory"]
@@ -68,7 +68,7 @@ class TapeEstimate:
         The tapes whose size is known then, by their labels. Those that grow are not.
     """
 
-    def __init__(self, reverse: AdjointPrinter) -> None:
+    def __init__(self, reverse: AdjointBuilder) -> None:
         self._reverse = reverse
         source, self.tapes = estimate_source(reverse)
         self._sizes: Callable = python(reverse.f.name, source, {"np": np, "math": math})

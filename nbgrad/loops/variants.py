@@ -15,9 +15,9 @@ from ..errors import TraceError
 from .arguments import arrange_gradients, as_cotangent, check_no_aliasing, copies, output_names
 from .codegen.checkpointing import Checkpointed, rerun_iterations
 from .codegen.module_source import module, refusing_deep_nesting
-from .codegen.reverse_sweep import AdjointPrinter
-from .codegen.split_mode import SplitAdjointPrinter
-from .codegen.tangent import TangentPrinter
+from .codegen.reverse_sweep import AdjointBuilder
+from .codegen.split_mode import SplitAdjointBuilder
+from .codegen.tangent import TangentBuilder
 from .frontend.large_systems import are_large
 from .ir.statements import Function, Loop
 from .memory import TapeEstimate, available_memory
@@ -46,9 +46,9 @@ class AdjointVariant:
         self.wrt = wrt
         self.argnums = argnums
         self.plan = plan(f, set(wrt))
-        self._write(AdjointPrinter(f, self.plan, wrt))
+        self._write(AdjointBuilder(f, self.plan, wrt))
 
-    def _write(self, reverse: AdjointPrinter) -> None:
+    def _write(self, reverse: AdjointBuilder) -> None:
         self.reverse = reverse
         self.text = module(reverse.source(), self.f, reverse.free)
         self.entry = _compiled(reverse.entry, self.text, self.f, reverse.arrays_of_tapes)
@@ -231,7 +231,7 @@ class SplitVariant:
     """
 
     def __init__(self, f: Function, wrt: list[str]) -> None:
-        sweeps = SplitAdjointPrinter(f, plan(f, set(wrt), fused=False), wrt)
+        sweeps = SplitAdjointBuilder(f, plan(f, set(wrt), fused=False), wrt)
         self.f = f
         self.cotangents = sweeps.cotangents
         forward, backward = sweeps.split_sources()
@@ -269,7 +269,7 @@ class TangentVariant:
     def __init__(self, f: Function, wrt: list[str]) -> None:
         self.f = f
         self.wrt = wrt
-        self.forward = TangentPrinter(f, plan_tangents(f, set(wrt)), wrt)
+        self.forward = TangentBuilder(f, plan_tangents(f, set(wrt)), wrt)
         self.text = module(self.forward.source(), f, self.forward.free)
         self.entry = _compiled(self.forward.entry, self.text, f)
         self._call = unchecked_call(self.entry)

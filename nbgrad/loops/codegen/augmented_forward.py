@@ -14,12 +14,12 @@ from ..ir.terms import ONE, ZERO, Binary, DType, Term, Variable
 from ..ir.type_inference import DTYPES, ZEROS
 from ..runtime.tape_memory import in_large_pages
 from .copy_elimination import CopyElimination
-from .printer import Printer
+from .sweep_builder import SweepBuilder
 
 __all__ = ["AugmentedForward"]
 
 
-class AugmentedForward(Printer):
+class AugmentedForward(SweepBuilder):
     """Makes items of the function, with stores onto tapes.
 
     Attributes

@@ -60,8 +60,8 @@ from ..ir.terms import (
 )
 from ..ir.type_inference import DTYPES
 from . import bounds_checks
-from .printer import Printer
-from .reverse_sweep import AdjointPrinter
+from .reverse_sweep import AdjointBuilder
+from .sweep_builder import SweepBuilder
 
 __all__ = ["Checkpointed", "check", "choose_loop", "rerun_iterations"]
 
@@ -89,7 +89,7 @@ def check(source: Source, name: str | None) -> None:
         raise source.refuse(matches[0], "checkpoints of a loop inside another one", "name the outermost loop")
 
 
-def choose_loop(plain: AdjointPrinter, name: str | None) -> Loop | None:
+def choose_loop(plain: AdjointBuilder, name: str | None) -> Loop | None:
     """The loop over `name`, or else the one with the largest tapes: those with most axes, then the most tapes."""
     loops = [s for s in plain.f.body if isinstance(s, Loop)]
     if name is not None:
@@ -103,7 +103,7 @@ def choose_loop(plain: AdjointPrinter, name: str | None) -> Loop | None:
     return min(stored, key=lambda s: (sizes[s][0], -len(sizes[s])), default=None)
 
 
-class Checkpointed(AdjointPrinter):
+class Checkpointed(AdjointBuilder):
     """Makes an adjoint with checkpoints in `loop`; its last parameter is the number of snapshots.
 
     Attributes
@@ -142,12 +142,12 @@ class Checkpointed(AdjointPrinter):
         self.snapshots_of = {n: self.fresh(f"{n}_kept") for n in self.state}
         self.counters_of = {n: self.counters(n) for n in self.state if f.ranks.get(n)}
         self.sizes = [
-            t.nbytes_before() for t in AdjointPrinter(f, plan, wrt).tapes.values() if t.loops and t.loops[0] is loop
+            t.nbytes_before() for t in AdjointBuilder(f, plan, wrt).tapes.values() if t.loops and t.loops[0] is loop
         ]
 
     def plain(self, block: Block) -> list[Item]:
         """The function itself, without stores."""
-        return Printer(self.f, self.plan).block(block)
+        return SweepBuilder(self.f, self.plan).block(block)
 
     def initial_values(self) -> list[Item]:
         """Scalars in a snapshot need an initial value, too."""

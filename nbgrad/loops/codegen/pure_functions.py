@@ -14,15 +14,15 @@ from ..ir.statements import Function, Swap, walk
 from ..ir.terms import Copy, Variable, variables
 from ..planning import plan_tangents
 from .module_source import module
-from .reverse_sweep import AdjointPrinter
-from .tangent import TangentPrinter
+from .reverse_sweep import AdjointBuilder
+from .tangent import TangentBuilder
 
 __all__ = ["Pullback", "function"]
 
 
 def function(f: Function) -> tuple[str, str]:
     """The name and source of a pure version of `f`: arrays that it modifies are copied first and returned as well."""
-    made = TangentPrinter(f, plan_tangents(f, set()), [])
+    made = TangentBuilder(f, plan_tangents(f, set()), [])
     changed = f.modified_parameters
     names = {n: n for n in changed}
     head = _copied(changed)
@@ -42,7 +42,7 @@ def _copied(names: list[str]) -> list[Item]:
     return [Bind((n,), Copy(Variable(n))) for n in names]
 
 
-class Pullback(AdjointPrinter):
+class Pullback(AdjointBuilder):
     """Makes ``f_vjp(cotangents..., arguments...)``, which returns the gradients with respect to `wrt`.
 
     Attributes

@@ -55,12 +55,12 @@ from ..transforms.loop_reversal import LoopReversal
 from ..transforms.unroll_and_jam import unrolled_and_jammed
 from . import bounds_checks
 from .augmented_forward import AugmentedForward
-from .printer import Printer
+from .sweep_builder import SweepBuilder
 
-__all__ = ["AdjointPrinter"]
+__all__ = ["AdjointBuilder"]
 
 
-class AdjointPrinter(AugmentedForward):
+class AdjointBuilder(AugmentedForward):
     """Makes the adjoint of a function.
 
     Attributes
@@ -234,7 +234,7 @@ class AdjointPrinter(AugmentedForward):
         plain = enabled(Pass.UNROLL_AND_JAM) and not s.parallel and s not in self.bounds.loops_with_checks
         pair = unrolled_and_jammed(s, self.f, self.plan, lambda name, k: self.named(s, name, str(k))) if plain else None
         if pair is not None:
-            return Printer(self.f, self.plan).block([*pair])
+            return SweepBuilder(self.f, self.plan).block([*pair])
         made: list[Item] = [] if enclosing else self.presized_stacks(s)
         early: list[Item] = []
         if s in fusion.hoisted_adjoints and not self.measuring:

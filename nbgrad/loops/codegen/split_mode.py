@@ -13,10 +13,10 @@ from ..ir.statements import Swap, walk
 from ..ir.terms import Copy, Element, Term, Variable, variables
 from .pure_functions import Pullback
 
-__all__ = ["SplitAdjointPrinter"]
+__all__ = ["SplitAdjointBuilder"]
 
 
-class SplitAdjointPrinter(Pullback):
+class SplitAdjointBuilder(Pullback):
     """Makes ``f_forward(arguments...)`` and ``f_backward(state..., cotangents...)``.
 
     After that, `state_always_defined` says whether every forward sweep defines all of the state.

@@ -16,12 +16,12 @@ from ..ir.statements import Assign, Call, Function, Loop, Store, walk, writes
 from ..ir.strong_chains import may_vanish, zero_where
 from ..ir.terms import Element, Term, Variable, variables
 from . import bounds_checks
-from .printer import Printer
+from .sweep_builder import SweepBuilder
 
-__all__ = ["TangentPrinter"]
+__all__ = ["TangentBuilder"]
 
 
-class TangentPrinter(Printer):
+class TangentBuilder(SweepBuilder):
     """Makes the tangent of a function.
 
     Attributes

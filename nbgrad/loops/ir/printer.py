@@ -1,7 +1,7 @@
 """The printer of items, the only one: what is generated is items until it is a whole function (:func:`definition`).
 
-:class:`StatementPrinter` makes items of the statements of a function. As it is, they are what people read, without
-index checks (:func:`listing`); what generates code extends it (:mod:`..codegen.printer`).
+:class:`ItemBuilder` makes items of the statements of a function. As it is, they are what people read, without
+index checks (:func:`listing`); what generates code extends it (:mod:`..codegen.sweep_builder`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from .statements import (
 from .terms import ONE, Element, Global, Term, Tuple, Variable, variables
 from .terms import Call as CallTerm
 
-__all__ = ["Definition", "Routine", "StatementPrinter", "definition", "lines_of_items", "listing"]
+__all__ = ["Definition", "ItemBuilder", "Routine", "definition", "lines_of_items", "listing"]
 
 
 class Routine(Enum):
@@ -131,10 +131,10 @@ def _routine(item: Item) -> str:
 def listing(f: Function) -> str:
     """A function as text that people read."""
     result = [Return(variables(f.results))] if f.results else []
-    return definition(f.name, f.parameters, [*StatementPrinter().block(f.body), *result]).text
+    return definition(f.name, f.parameters, [*ItemBuilder().block(f.body), *result]).text
 
 
-class StatementPrinter:
+class ItemBuilder:
     """Makes items of statements, as they are."""
 
     def block(self, block: Block) -> list[Item]:

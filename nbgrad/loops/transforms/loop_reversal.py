@@ -34,7 +34,7 @@ from .scatter_to_gather import read_foremost_first, rewrite_as_gather
 
 if TYPE_CHECKING:
     from ..analysis.dependence import Index
-    from ..codegen.reverse_sweep import AdjointPrinter
+    from ..codegen.reverse_sweep import AdjointBuilder
 
 __all__ = ["LoopReversal"]
 
@@ -42,7 +42,7 @@ __all__ = ["LoopReversal"]
 class LoopReversal:
     """The reverse sweep of one loop; `body` reverses one iteration."""
 
-    def __init__(self, reverse: AdjointPrinter, loop: Loop, body: list[Item]) -> None:
+    def __init__(self, reverse: AdjointBuilder, loop: Loop, body: list[Item]) -> None:
         self.reverse = reverse
         self.plan = reverse.plan
         self.loop = loop

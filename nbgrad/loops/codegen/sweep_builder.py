@@ -12,17 +12,17 @@ from ..frontend.primitive_calls import primal_call
 from ..ir.effects import Bind
 from ..ir.matrix_products import Factors, Range, as_product
 from ..ir.names import called
-from ..ir.printer import Routine, StatementPrinter
+from ..ir.printer import ItemBuilder, Routine
 from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, Step, loop_head, product_nest
 from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Store, Swap, walk
 from ..ir.terms import ZERO, Binary, Term, Variable, substitute
 from ..runtime.products import add_product, large_product
 from . import bounds_checks
 
-__all__ = ["Printer"]
+__all__ = ["SweepBuilder"]
 
 
-class Printer(StatementPrinter):
+class SweepBuilder(ItemBuilder):
     """Makes items of statements. `derivatives_of` maps variables to their tangents or cotangents, allocated and swapped
     with them."""
 
