@@ -113,6 +113,11 @@ class ElementLowering(Lower):
     def _release(self, name):
         self.decref(types.MemInfoPointer(types.voidptr), self.builder.load(self._reference(name)))
 
+    def lower_expr(self, resty, expr):
+        if expr.op == "getattr" and expr.attr == "shape" and expr.value.name in self._arrays:
+            return self.context.make_tuple(self.builder, resty, self._arrays[expr.value.name][1])
+        return super().lower_expr(resty, expr)
+
     def lower_binop(self, resty, expr, op):
         signature = self.fndesc.calltypes[expr]
         static = expr.static_lhs is not ir.UNDEFINED or expr.static_rhs is not ir.UNDEFINED
