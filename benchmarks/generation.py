@@ -23,9 +23,9 @@ import numpy as np
 
 from nbgrad.core import collector
 from nbgrad.loops.codegen.module_source import module
-from nbgrad.loops.codegen.reverse_sweep import AdjointPrinter
-from nbgrad.loops.codegen.split_mode import SplitAdjointPrinter
-from nbgrad.loops.codegen.tangent import TangentPrinter
+from nbgrad.loops.codegen.reverse_sweep import AdjointBuilder
+from nbgrad.loops.codegen.split_mode import SplitAdjointBuilder
+from nbgrad.loops.codegen.tangent import TangentBuilder
 from nbgrad.loops.frontend.lowering import lower
 from nbgrad.loops.frontend.source import source_of
 from nbgrad.loops.ir.type_inference import infer
@@ -139,13 +139,13 @@ def generate(f: Callable) -> None:
         infer(lowered)
         wrt = ["u", "a"]
         if way == "tangent":
-            forward = TangentPrinter(lowered, plan_tangents(lowered, set(wrt)), wrt)
+            forward = TangentBuilder(lowered, plan_tangents(lowered, set(wrt)), wrt)
             module(forward.source(), lowered, forward.free)
         elif way == "adjoint":
-            reverse = AdjointPrinter(lowered, plan(lowered, set(wrt)), wrt)
+            reverse = AdjointBuilder(lowered, plan(lowered, set(wrt)), wrt)
             module(reverse.source(), lowered, reverse.free)
         else:
-            sweeps = SplitAdjointPrinter(lowered, plan(lowered, set(wrt), fused=False), wrt)
+            sweeps = SplitAdjointBuilder(lowered, plan(lowered, set(wrt), fused=False), wrt)
             for half in sweeps.split_sources():
                 module(half, lowered, sweeps.free)
 

@@ -28,7 +28,7 @@ def index_pairs(s):
 def covariances(a, x, n):
     c = np.zeros((3, 3))
     for _ in range(n):
-        c += np.cov(a) * x[0] + np.corrcoef(a)
+        c += np.cov(a) * x[0] + np.corrcoef(a) + np.cov(a.T, rowvar=False) * np.corrcoef(a.T, rowvar=False)
         a *= 1.1 + x[1] * a
     return c, np.average(a, axis=0), np.average(a, 1), np.average(x, None, x * x), np.matmul(a, a.T)
 

@@ -6,7 +6,7 @@ from loop_programs import agrees, twice, uncompiled
 from programs.data import normal
 
 import nbgrad as nb
-from nbgrad.errors import TraceError
+from nbgrad.errors import AttrError, TraceError
 
 X, Y, A, C, V = normal(5), normal(5), normal(3, 4), normal(2, 3, 4), normal(4)
 PLACES, COLUMNS = np.array([0, 2, 2, 1]), np.array([0, 3, 1, 1])
@@ -275,6 +275,49 @@ def test_refused(body, tmp_path):
     with pytest.raises(TraceError, match=BAD[body]) as caught:
         nb.adjoint(names["f"]).vjp(X, A)
     assert "line 3" in str(caught.value)
+
+
+def singular(a, b):
+    return np.sum(np.linalg.solve(a, b))
+
+
+def not_positive(a, b):
+    return np.sum(np.linalg.cholesky(a) @ b)
+
+
+@pytest.mark.parametrize("n", [2, 20])
+@pytest.mark.parametrize(("f", "a"), [(singular, 0.0), (not_positive, -1.0)])
+def test_singular_matrices(f, a, n):
+    """The same error at every size: loops and LAPACK."""
+    args = np.full((n, n), a), np.ones(n)
+    for call in (
+        lambda: nb.adjoint(f).value_and_grad(*args),
+        lambda: nb.tangent(f).jvp(args, args),
+        lambda: f(*args),
+    ):
+        with pytest.raises(np.linalg.LinAlgError):
+            call()
+
+
+def newton(f, x, args=()):
+    for _ in range(5):
+        x = x - f(x, *args)
+    return x
+
+
+def test_defaults_that_are_left_out():
+    def f(x, y=2.0, n=3):
+        return np.sum(x**2) * y * n
+
+    def g(x):
+        return newton(lambda z: 0.1 * z * z, x)
+
+    ones = np.ones(5)
+    assert nb.tangent(f).jvp((X,), (ones,)) == nb.tangent(f).jvp((X, 2.0, 3), (ones, None, None))
+    np.testing.assert_array_equal(nb.adjoint(f).hvp((X,), ones)[0], nb.adjoint(f).hvp((X, 2.0), (ones, 0.0))[0])
+    with pytest.raises(AttrError, match=r"3 directions expected \(x, y, n\), 1 given"):
+        nb.adjoint(f).hvp((X, 2.0), (ones,))
+    agrees(g, (1.5,))
 
 
 def test_errors_at_the_call():

@@ -160,7 +160,8 @@ def other_orders(x, y, b):
     y.sort()
     b[1:, 0].sort()
     places = np.argwhere(y > 0.0)
-    return (np.sinc(x), np.correlate(x, y[:3]) * np.ediff1d(x)[1:], np.vander(x, 3) @ b[:3], np.tri(3, 4, 1) @ b,
+    return (np.sinc(x), np.correlate(x, y[:3]) * np.ediff1d(x)[1:], np.vander(x, 3) @ b[:3],
+            np.vander(x, 3, increasing=True) @ b[:3], np.tri(3, 4, 1) @ b,
             np.rot90(b) @ b, np.rot90(b, -1)[0], np.delete(x, -2), np.extract(x > 0.0, x),
             np.swapaxes(b, 0, 1)[0] * x[0], np.sum(y[places[:, 0]]), np.diagflat(x, 1)[0])  # fmt: skip
 

@@ -31,6 +31,7 @@ __all__ = [
     "output_names",
     "parameters",
     "ranks_and_kinds",
+    "tupled_arguments",
     "with_defaults",
     "wrt_parameters",
 ]
@@ -60,6 +61,20 @@ def copy_written(f: Function, args: tuple) -> tuple:
 def as_tuple(value: Any) -> tuple:
     """`value` as a tuple; a single value need not be in one."""
     return value if isinstance(value, tuple) else (value,)
+
+
+def tupled_arguments(
+    name: str, source: Source | None, args: Any, directions: Any, argnums: int | tuple[int, ...] | None
+) -> tuple[tuple, tuple]:
+    """The arguments from a tuple of them, with defaults, and their directions: None for defaults that were left out."""
+    if not isinstance(args, tuple | list):
+        given = type(args).__name__
+        raise AttrError(f"{name}: args is the tuple of the function's arguments, {given} was given")
+    full = tuple(args) if source is None else with_defaults(source, tuple(args))
+    directions = as_tuple(directions)
+    if argnums is None and len(directions) == len(args):
+        directions += (None,) * (len(full) - len(args))
+    return full, directions
 
 
 def with_defaults(source: Source, args: tuple) -> tuple:

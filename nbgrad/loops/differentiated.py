@@ -29,7 +29,7 @@ from .arguments import (
     output_names,
     parameters,
     ranks_and_kinds,
-    with_defaults,
+    tupled_arguments,
     wrt_parameters,
 )
 from .codegen.checkpointing import check, choose_loop
@@ -154,13 +154,6 @@ class _Differentiated(Derived):
             )
         return args
 
-    def _arguments_from_tuple(self, args: Any) -> tuple:
-        """The arguments from a tuple of them, one per parameter, with defaults."""
-        if not isinstance(args, tuple | list):
-            given = type(args).__name__
-            raise AttrError(f"{self.__name__}: args is the tuple of the function's arguments, {given} was given")
-        return tuple(args) if self._source is None else with_defaults(self._source, tuple(args))
-
     def _generated(self, args: tuple) -> Any:
         program = self._variant(self._generate, args, True)
         check_no_aliasing(program.f, args)
@@ -248,12 +241,12 @@ class Tangent(_Differentiated):
             What the function returns, followed by the float arrays that it writes, if any: a tuple, or the array alone
             if there is only one output.
         """
-        args = self._arguments_from_tuple(args)
+        args, tangents = tupled_arguments(self.__name__, self._source, args, tangents, self._argnums)
         if (parts := self._flatten(args)) is not None:
             inner, form, flat = parts
-            return inner.jvp(flat, form.flatten_directions(args, self._argnums, as_tuple(tangents)))
+            return inner.jvp(flat, form.flatten_directions(args, self._argnums, tangents))
         program = self._generated(args)
-        dots = directions_of(program.f, program.wrt, self._argnums, as_tuple(tangents), "tangents")
+        dots = directions_of(program.f, program.wrt, self._argnums, tangents, "tangents")
         values, derivatives = program(args, dict(zip(program.wrt, dots, strict=True)))
         return arrange_outputs(program.f, values), arrange_outputs(program.f, derivatives)
 
@@ -382,20 +375,20 @@ class Adjoint(_Differentiated):
         tuple, or a single product where `argnums` is an int
             In the form of the gradients of :meth:`value_and_grad`.
         """
-        args = self._arguments_from_tuple(args)
+        args, direction = tupled_arguments(self.__name__, self._source, args, direction, self._argnums)
         if (parts := self._flatten(args)) is not None:
             inner, form, flat = parts
-            products = inner.hvp(flat, form.flatten_directions(args, self._argnums, as_tuple(direction)), cotangents)
+            products = inner.hvp(flat, form.flatten_directions(args, self._argnums, direction), cotangents)
             return form.gradients(args, self._argnums, products)
         program = self._generated(args)
         f, names = program.f, output_names(program.f)
         if cotangents is None and not self._returns_scalar(f):
             raise AttrError(f"{f.name}: hvp needs cotangents of {', '.join(names)}; only one number needs none")
-        first = (1.0,) + (None,) * (len(names) - 1)
+        first = 1.0, *[None] * (len(names) - 1)
         weights = first if cotangents is None else flat_cotangents(f, as_tuple(cotangents))
         if len(weights) != len(names):
             raise AttrError(f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(weights)} given")
-        directions = directions_of(f, program.wrt, self._argnums, as_tuple(direction), "directions")
+        directions = directions_of(f, program.wrt, self._argnums, direction, "directions")
         if any(call.loops for call in program.reverse.calls.values()):
             by_output = dict(zip(names, weights, strict=True))
             return self._arrange_gradients(program, self._hvp_from_tangent(program, args, by_output, directions))

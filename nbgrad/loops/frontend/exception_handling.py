@@ -13,6 +13,8 @@ import builtins
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from ..ir.affine import offset, plus
 from ..ir.names import Names
 from ..ir.statements import Assign, Block, Check, If, IndexCheck, InRange, Loop, Statement
@@ -259,6 +261,9 @@ def raised_error(low: Lowering, s: ast.Raise) -> str:
         raise low.source.refuse(s, f"raise {unparse(kind)}", "raise one of Python's built-in exceptions, with a string")
     if error.__module__ == "builtins":
         return error.__name__
+    if error is np.linalg.LinAlgError:
+        low.shared.error_classes["np.linalg.LinAlgError"] = error
+        return "np.linalg.LinAlgError"
     if not any(a.handler_of(error) is not None for a in low.shared.attempts):
         what = f"raise {unparse(kind)}, an error of your own that nothing here catches"
         raise low.source.refuse(s, what, "raise one of Python's built-in exceptions, with a string")

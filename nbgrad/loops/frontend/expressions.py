@@ -223,8 +223,8 @@ class Expressions(Scope):
                 raise self.source.refuse(node, f"{name}, {wrong[0]}", wrong[1])
         if isinstance(value, bool | int | float | np.number | np.bool_):
             return Scalar(Variable(self.constant(name, value)))
-        if isinstance(value, tuple) and value:
-            if not isinstance(value[0], NUMBERS + (np.generic,)) or len({type(v) for v in value}) > 1:
+        if isinstance(value, tuple):
+            if len({type(v) for v in value}) != 1 or not isinstance(value[0], NUMBERS + (np.generic,)):
                 return self.captured_items(node, name, value)
             value = np.array(value)
         if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "fiub":

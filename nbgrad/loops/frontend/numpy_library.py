@@ -314,12 +314,16 @@ def tri(N, M=-1, k=0):
 
 
 @definition(np)
-def vander(x, N=-1):
+def vander(x, N=-1, increasing=False):
     n = x.size if N < 0 else N
     found = np.ones((x.size, n))
     for i in range(x.size):
-        for j in range(n - 2, -1, -1):
-            found[i, j] = found[i, j + 1] * x[i]
+        if increasing:
+            for j in range(1, n):
+                found[i, j] = found[i, j - 1] * x[i]
+        else:
+            for j in range(n - 2, -1, -1):
+                found[i, j] = found[i, j + 1] * x[i]
     return found
 
 

@@ -13,7 +13,7 @@ def pivots(a):
     """The row order of Gaussian elimination with partial pivoting."""
     n = a.shape[0]
     if a.shape[1] != n:
-        raise ValueError("the matrix is not square")
+        raise np.linalg.LinAlgError("the matrix is not square")
     left, order = np.empty((n, n)), np.empty(n, np.int64)
     for i in range(n):
         order[i] = i
@@ -62,7 +62,7 @@ def solve(a, b):
     lu = factors(a, order)
     for i in range(n):
         if lu[i, i] == 0.0:
-            raise ValueError("the matrix is singular")
+            raise np.linalg.LinAlgError("the matrix is singular")
     y, x = np.empty(b.shape), np.empty(b.shape)
     for i in range(n):
         y[i] = b[order[i]]
@@ -118,14 +118,14 @@ def slogdet(a):
 def cholesky(a):
     n = a.shape[0]
     if a.shape[1] != n:
-        raise ValueError("the matrix is not square")
+        raise np.linalg.LinAlgError("the matrix is not square")
     found = np.zeros((n, n))
     for j in range(n):
         s = 1.0 * a[j, j]
         for k in range(j):
             s -= found[j, k] ** 2
         if s <= 0.0:
-            raise ValueError("the matrix is not positive definite")
+            raise np.linalg.LinAlgError("the matrix is not positive definite")
         found[j, j] = np.sqrt(s)
         for i in range(j + 1, n):
             t = 1.0 * a[i, j]

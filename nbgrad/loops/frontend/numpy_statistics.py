@@ -141,9 +141,12 @@ def count_nonzero(a):
 
 
 @definition(np)
-def cov(m, y=None):
+def cov(m, y=None, rowvar=True):
     if y is None:
-        found = cov_of_rows(m)
+        if rowvar:
+            found = cov_of_rows(m)
+        else:
+            found = cov_of_rows(m.T)
     else:
         found = cov_of_two(m, y)
     return found
@@ -167,9 +170,12 @@ def cov_of_two(m, y):
 
 
 @definition(np)
-def corrcoef(x, y=None):
+def corrcoef(x, y=None, rowvar=True):
     if y is None:
-        c = cov_of_rows(x)
+        if rowvar:
+            c = cov_of_rows(x)
+        else:
+            c = cov_of_rows(x.T)
         size = np.sqrt(np.diag(c))
         found = c / (size[:, None] * size)
         for i in range(size.size):
