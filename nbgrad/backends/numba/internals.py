@@ -7,6 +7,7 @@ does not hold any more. (Numba's CUDA target is the matter of ``backends/cuda/dr
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import pickle
 import re
@@ -43,6 +44,7 @@ from numba.core.typing.npydecl import parse_dtype, parse_shape
 from numba.core.typing.typeof import typeof_impl
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.cpython.builtins import do_minmax
+from numba.experimental.jitclass import _box
 from numba.experimental.jitclass.base import JitClassType
 from numba.extending import _Intrinsic as Intrinsic
 from numba.extending import intrinsic, overload
@@ -175,6 +177,11 @@ def host_processor() -> tuple[str, str]:
 
 #: How the error begins that a dispatcher raises which has no code for its arguments and must not compile.
 NO_MATCH = "No matching definition for argument type(s) "
+
+
+def address_of_instance(instance: Any) -> int:
+    """The address of the fields of an instance of a jitclass, which all Python objects for it have in common."""
+    return ctypes.c_void_p.from_address(id(instance) + _box.box_dataptr_offset).value or 0
 
 
 def argument_types(signature: Any) -> tuple:

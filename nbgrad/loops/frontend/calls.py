@@ -36,7 +36,8 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, Tup
 from .captured_values import unsupported_constant
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
-from .records import copy_of_record, is_record, refuse_record, views_of
+from .instances import call_of_method, method
+from .records import copy_of_record, instance_of_method, is_record, refuse_record, views_of
 from .reductions import Reductions
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
@@ -56,7 +57,7 @@ class Calls(Expressions):
 
     def callee(self, node: ast.Call) -> types.FunctionType | Source | None:
         """The called function if it is to be inlined; None for functions of the table."""
-        called = self.function_of(node.func)
+        called = method(self, node, instance_of_method(self, node)) or self.function_of(node.func)
         if isinstance(called, Source):
             return called
         if is_known(called) or rule_of(called) is not None:
@@ -321,6 +322,7 @@ class Calls(Expressions):
         """Inline a call of a user's function; its result."""
         callee = self.callee(node)
         assert callee is not None
+        node = call_of_method(self, node, instance_of_method(self, node))
         source = callee if isinstance(callee, Source) else self.shared.source_of(callee)
         if source.definition_site in self.within:
             raise self.source.refuse(node, "a function that calls itself", "write a loop")
