@@ -96,6 +96,7 @@ __all__ = [
     "WithLifting",
     "add_symbol",
     "add_to_target",
+    "address_of_instance",
     "argument_types",
     "as_dtype",
     "before_optimizing",
@@ -171,6 +172,7 @@ def host_processor() -> tuple[str, str]:
 #     and its kernel as ``__wrapped__``; a StencilFunc has ``options``, as the decorator got them.
 # CFunc, JitClassType: the types of what ``numba.cfunc`` returns, with its function as ``__wrapped__``, and of the
 #     classes that ``jitclass`` makes.
+# _box.box_dataptr_offset: where a Python object for an instance has the address of its fields.
 # NullCache: a cache of a dispatcher that does nothing; its methods may be overridden (:func:`use_cache`).
 # NumbaError: what Numba raises when it cannot compile a function.
 # overload: a function of the argument types chooses the body of a Python function that compiled code calls.

@@ -11,7 +11,16 @@ from numba import types
 
 from .internals import address_of_instance, as_dtype
 
-__all__ = ["Field", "address_of_instance", "class_name", "fields_of", "instance_type", "method_of", "property_of"]
+__all__ = [
+    "Field",
+    "address_of_instance",
+    "class_name",
+    "fields_of",
+    "instance_type",
+    "method_of",
+    "own_name",
+    "property_of",
+]
 
 
 class Field(NamedTuple):
@@ -47,6 +56,12 @@ def _field(kind: Any) -> Field:
     if not isinstance(element, types.Integer | types.Float | types.Boolean) or (is_array and not kind.ndim):
         return Field(other=str(kind))
     return Field(as_dtype(element), kind.ndim if is_array else None)
+
+
+def own_name(kind: Any, name: str) -> str:
+    """The name of an attribute as Python has it: that of a private one begins with the class's."""
+    private = name.startswith("__") and not name.endswith("__")
+    return f"_{class_name(kind).lstrip('_')}{name}" if private else name
 
 
 def method_of(kind: Any, name: str) -> tuple[Callable, bool] | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ...backends.numba.jitclasses import address_of_instance, class_name, fields_of, instance_type
+from ...backends.numba.jitclasses import address_of_instance, class_name, fields_of, instance_type, own_name
 from ...errors import AttrError, TraceError
 from .record_types import RecordType
 
@@ -38,8 +38,7 @@ class InstanceType(RecordType):
 
     def own_name(self, name: str) -> str:
         """The name of an attribute as the class has it: that of a private one begins with the class's."""
-        private = name.startswith("__") and not name.endswith("__")
-        return f"_{self.name.lstrip('_')}{name}" if private else name
+        return own_name(self.kind, name)
 
     def inner(self, name: str) -> RecordType | None:
         kind = fields_of(self.kind)[name].instance
