@@ -446,7 +446,7 @@ class Assignments(CopyInsertion):
             elif isinstance(item, TupleExpr):
                 self.tuple_owner[f"{name}.{label}"] = self.user_variable(name)
                 if isinstance(item.tuple_class, InstanceType):  # not copied
-                    items.append(bound_record(self, s, f"{name}.{label}", item))
+                    items.append(bound_record(self, s, f"{name}.{label}", item))  # type: ignore[arg-type]
                     continue
                 items.append(self.store_items(s, f"{name}.{label}", item, before if isinstance(before, Pack) else None))
             elif item.rank:
