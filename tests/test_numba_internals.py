@@ -146,6 +146,8 @@ def test_callbacks_have_their_function_and_jitclasses_a_type():
             self.a = a
 
     assert isinstance(Point, n.JitClassType)
+    first, second = Point(1.0), Point(1.0)
+    assert n.address_of_instance(first) not in (0, n.address_of_instance(second))
 
 
 def test_a_cache_is_asked_and_given_what_was_compiled():

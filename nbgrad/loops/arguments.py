@@ -142,7 +142,8 @@ def ranks_and_kinds(source: Source, args: tuple) -> tuple[dict[str, int], dict[s
             plain_array = isinstance(a, np.ndarray) and type(a).__name__ not in _HINTS
             what = f"{a.dtype} array of {a.ndim} axes" if plain_array else type(a).__name__
             if is_jitclass(a):
-                what = f"jitclass {what} (pass its fields in a named tuple, and call functions that take that)"
+                instead = "pass an instance" if isinstance(a, type) else "pass its fields in a named tuple"
+                what = f"jitclass {what} ({instead})"
             what += _HINTS.get(type(a).__name__, f" (pass {name}.to_numpy())" if convertible(a) else "")
             if unsigned and plain_array:
                 what += f" (pass {name}.astype(int): with unsigned ones NumPy and Numba calculate differently)"

@@ -7,6 +7,7 @@ does not hold any more. (Numba's CUDA target is the matter of ``backends/cuda/dr
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import pickle
 import re
@@ -43,6 +44,7 @@ from numba.core.typing.npydecl import parse_dtype, parse_shape
 from numba.core.typing.typeof import typeof_impl
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.cpython.builtins import do_minmax
+from numba.experimental.jitclass import _box
 from numba.experimental.jitclass.base import JitClassType
 from numba.extending import _Intrinsic as Intrinsic
 from numba.extending import intrinsic, overload
@@ -94,6 +96,7 @@ __all__ = [
     "WithLifting",
     "add_symbol",
     "add_to_target",
+    "address_of_instance",
     "argument_types",
     "as_dtype",
     "before_optimizing",
@@ -169,12 +172,18 @@ def host_processor() -> tuple[str, str]:
 #     and its kernel as ``__wrapped__``; a StencilFunc has ``options``, as the decorator got them.
 # CFunc, JitClassType: the types of what ``numba.cfunc`` returns, with its function as ``__wrapped__``, and of the
 #     classes that ``jitclass`` makes.
+# _box.box_dataptr_offset: where a Python object for an instance has the address of its fields.
 # NullCache: a cache of a dispatcher that does nothing; its methods may be overridden (:func:`use_cache`).
 # NumbaError: what Numba raises when it cannot compile a function.
 # overload: a function of the argument types chooses the body of a Python function that compiled code calls.
 
 #: How the error begins that a dispatcher raises which has no code for its arguments and must not compile.
 NO_MATCH = "No matching definition for argument type(s) "
+
+
+def address_of_instance(instance: Any) -> int:
+    """The address of the fields of an instance of a jitclass, which all Python objects for it have in common."""
+    return ctypes.c_void_p.from_address(id(instance) + _box.box_dataptr_offset).value or 0
 
 
 def argument_types(signature: Any) -> tuple:

@@ -39,7 +39,8 @@ from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of,
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
 from .implicit_errors import check_call, refuse_unknown_errors
-from .records import copy_of_record, is_record, refuse_record, views_of
+from .instances import call_of_method, method
+from .records import copy_of_record, instance_of_method, is_record, refuse_record, views_of
 from .recursion import check_depth, constant_argument, too_deep
 from .reductions import Reductions
 from .source import Source
@@ -60,7 +61,7 @@ class Calls(Expressions):
 
     def callee(self, node: ast.Call) -> types.FunctionType | Source | None:
         """The called function if it is to be inlined; None for functions of the table."""
-        called = self.function_of(node.func)
+        called = method(self, node, instance_of_method(self, node)) or self.function_of(node.func)
         if isinstance(called, Source):
             return called
         if is_known(called) or rule_of(called) is not None:
@@ -337,6 +338,7 @@ class Calls(Expressions):
         """Inline a call of a user's function; its result."""
         callee = self.callee(node)
         assert callee is not None
+        node = call_of_method(self, node, instance_of_method(self, node))
         source = callee if isinstance(callee, Source) else self.shared.source_of(callee)
         arguments = self.arguments(node, source.signature)
         if (result := large_systems.lower_by_lapack(self, node, callee, arguments)) is not None:

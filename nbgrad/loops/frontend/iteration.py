@@ -39,8 +39,9 @@ from .calls import Calls
 from .dictionaries import dictionary_items
 from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, nested_loops
+from .instance_types import InstanceType
 from .live_range_splitting import loop_target_text
-from .records import is_record, shape_of_record
+from .records import has_instance, is_record, shape_of_record
 from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import bound_name, children, stored_names, subtrees
 from .views import View, fold_negation
@@ -85,7 +86,9 @@ class Iteration(Calls):
     def unrolled_items(self, node: ast.expr) -> list[ArrayExpr] | None:
         """The items of a loop to be unrolled: over a tuple of other items than scalars, or a zip of such tuples."""
         items = self.static_items(node)
-        return None if items is None or (items and all(map(all_scalars, items))) else items
+        return (
+            None if items is None or (items and all(all_scalars(t) and not has_instance(t) for t in items)) else items
+        )
 
     def static_items(self, node: ast.expr) -> list[ArrayExpr] | None:
         """The items of a tuple, or of ``enumerate`` or ``zip`` of tuples; None for anything else."""
@@ -105,6 +108,8 @@ class Iteration(Calls):
 
     def value_before_loop(self, s: ast.For, tree: ArrayExpr, moved: set[str]) -> ArrayExpr:
         """An item of an unrolled loop, with the value that it has before the loop."""
+        if isinstance(getattr(tree, "tuple_class", None), InstanceType):  # which is the same during the loop
+            return tree
         if isinstance(tree, TupleExpr):
             return TupleExpr([self.value_before_loop(s, t, moved) for t in tree.items], tree.tuple_class)
         if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:

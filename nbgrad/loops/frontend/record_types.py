@@ -59,6 +59,10 @@ class RecordType:
         copy.flags.writeable = getattr(value, "flags", copy.flags).writeable
         return copy
 
+    def part(self, value: Any, name: str) -> Any:
+        """A field of an argument, as it is."""
+        return value[name]
+
     def put(self, value: Any, name: str, part: Any) -> None:
         """Set a field of a value to what generated code has for it."""
         value[name] = np.reshape(part, np.shape(value[name])) if self.inner(name) is None else part

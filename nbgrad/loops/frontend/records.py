@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.terms import Element, Variable
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, Static, TupleExpr, copy_of_values
+from .instance_types import InstanceType
+from .instances import attribute_of_instance, set_attribute
 from .record_types import RecordType
 from .scope import Pack
 from .static_values import static_value
@@ -26,7 +28,10 @@ __all__ = [
     "assign_to_record",
     "attribute_of_record",
     "bind_record",
+    "bound_record",
     "copy_of_record",
+    "has_instance",
+    "instance_of_method",
     "is_record",
     "item_of_record",
     "record_argument",
@@ -41,6 +46,13 @@ __all__ = [
 def is_record(tree: object) -> bool:
     """Whether a tree, or what a name is bound to, is a structured array or a record."""
     return isinstance(getattr(tree, "tuple_class", None) or getattr(tree, "of", None), RecordType)
+
+
+def has_instance(tree: ArrayExpr) -> bool:
+    """Whether a tree is an instance, or a tuple that has one."""
+    return isinstance(tree, TupleExpr) and (
+        isinstance(tree.tuple_class, InstanceType) or any(map(has_instance, tree.items))
+    )
 
 
 def record_parameter(record: RecordType, items: list[Any]) -> Pack:
@@ -63,6 +75,8 @@ def field(low: Expressions, node: ast.expr, tree: TupleExpr, name: str) -> Array
 def rank_of(tree: TupleExpr) -> int:
     """The number of axes that the fields have in common."""
     record: RecordType = tree.tuple_class  # type: ignore[assignment]
+    if isinstance(record, InstanceType):
+        return 0
     first = record._fields[0]
     if (inner := tree.items[0]) and isinstance(inner, TupleExpr):
         return rank_of(inner) - len(record.dtype[first].shape)
@@ -79,6 +93,8 @@ def shape_of_record(low: Expressions, node: ast.AST, tree: TupleExpr) -> list[An
 
 def attribute_of_record(low: Expressions, node: ast.Attribute, tree: TupleExpr) -> ArrayExpr:
     """``a.x``: a field, or the shape of a structured array."""
+    if isinstance(tree.tuple_class, InstanceType):
+        return attribute_of_instance(low, node, tree)  # type: ignore[arg-type]
     if node.attr not in tree.fields and rank_of(tree):
         sizes = shape_of_record(low, node, tree)
         if node.attr == "shape":
@@ -90,6 +106,9 @@ def attribute_of_record(low: Expressions, node: ast.Attribute, tree: TupleExpr) 
 
 def item_of_record(low: Expressions, node: ast.Subscript, tree: TupleExpr) -> ArrayExpr:
     """``a["x"]``: a field; ``a[i]``, ``a[1:]``: the same of each field."""
+    if isinstance(tree.tuple_class, InstanceType):
+        what = f"{unparse(node)}, an index of an instance of the jitclass {tree.tuple_class.name}"
+        raise low.source.refuse(node, what, f"read its fields: {', '.join(tree.fields)}")
     static = static_value(low, node.slice)
     if static is not None and isinstance(static.value, str):
         return field(low, node, tree, static.value)
@@ -133,6 +152,10 @@ def assign_to_record(low: Lowering, s: ast.stmt, target: ast.expr, value: ast.ex
     tree = value.lowered_tree if isinstance(value, Lowered) else low.tree(value)
     base = low.tree(target.value)
     if isinstance(base, TupleExpr) and is_record(base):
+        if isinstance(target, ast.Attribute) and isinstance(base.tuple_class, InstanceType):
+            if (part := set_attribute(low, target, base, tree)) is not None:
+                _write(low, target, part, tree)
+            return True
         if isinstance(target, ast.Attribute):
             _write(low, target, field(low, target, base, target.attr), tree)
             return True
@@ -148,7 +171,13 @@ def _is_record_target(low: Lowering, target: ast.Attribute | ast.Subscript) -> b
     return _type_of(low, target.value) is not None
 
 
-def _type_of(low: Lowering, node: ast.expr) -> RecordType | None:
+def instance_of_method(low: Expressions, node: ast.Call) -> InstanceType | None:
+    """The type of the instance whose method is called; None for other calls."""
+    record = _type_of(low, node.func.value) if isinstance(node.func, ast.Attribute) else None
+    return record if isinstance(record, InstanceType) else None
+
+
+def _type_of(low: Expressions, node: ast.expr) -> RecordType | None:
     """The type of the record that an expression is; None for other expressions."""
     if isinstance(node, ast.Name):
         pack = low.tuple_of(node)
@@ -156,6 +185,11 @@ def _type_of(low: Lowering, node: ast.expr) -> RecordType | None:
     if isinstance(node, Lowered):
         tree = node.lowered_tree
         return tree.tuple_class if is_record(tree) else None  # type: ignore[attr-defined]
+    match node:  # an instance in a tuple
+        case ast.Subscript(value=ast.Name() as name, slice=ast.Constant(value=int() as k)):
+            pack = low.plain_tuple(name)
+            if pack is not None and -len(pack.items) <= k < len(pack.items):
+                return pack.items[k].of if is_record(pack.items[k]) else None  # type: ignore[union-attr,return-value]
     if not isinstance(node, ast.Attribute | ast.Subscript) or (outer := _type_of(low, node.value)) is None:
         return None
     static = static_value(low, node.slice) if isinstance(node, ast.Subscript) else Static(node.attr)
@@ -183,17 +217,18 @@ def bind_record(low: Lowering, s: ast.stmt, name: str, tree: TupleExpr) -> None:
         raise low.source.refuse(s, f"another record under the name {name}, a parameter", "use another name")
     if name in low.tuples and low.tuples[name].of is not tree.tuple_class and low.tuples[name].of != tree.tuple_class:
         raise low.source.refuse(s, f"{name} gets another form", "use another name")
-    low.tuples[name] = _bound(low, s, name, tree)
+    low.tuples[name] = bound_record(low, s, name, tree)
     low.assigned_tuples.add(name)
 
 
-def _bound(low: Lowering, s: ast.stmt, name: str, tree: TupleExpr) -> Pack:
+def bound_record(low: Lowering, s: ast.stmt, name: str, tree: TupleExpr) -> Pack:
+    """What a name for a record, or for an item of a tuple, is bound to."""
     items: list[Any] = []
     for label, item in zip(tree.fields, tree.items, strict=True):
         pseudo = f"{name}.{label}"
         low.tuple_owner[pseudo] = low.user_variable(name)
         if isinstance(item, TupleExpr):
-            items.append(_bound(low, s, pseudo, item))
+            items.append(bound_record(low, s, pseudo, item))
             continue
         low.locals.add(pseudo)
         low.rename.setdefault(pseudo, low.names.fresh(low.item_variable(pseudo)))

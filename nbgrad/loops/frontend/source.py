@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ...backends.numba.generated_module import is_generated
+from ...backends.numba.jitclasses import instance_type
 from ...backends.numba.wrapped_functions import is_jitclass, kernel_of, uncached
 from ...core.source_text import lines_of, parsed
 from ...errors import TraceError
@@ -99,7 +100,9 @@ OTHER_UFUNC = (
     "or the function that it was made of; else give it a rule by nb.primitive"
 )
 
-_INSTEAD_OF_JITCLASS = "pass its fields in a named tuple, and write its methods as functions that take and return it"
+#: What generated code calls; these have no derivatives.
+_ROUTINES = in_large_pages, outside, print_values, add_product, large_product, append_item
+_INSTEAD_OF_JITCLASS = "make the instance before, and pass it as an argument, or pass its fields in a named tuple"
 _KINDS = (
     (np.ufunc, f"; {OTHER_UFUNC}"),
     (types.MethodType, "; write it as a function, and pass what it reads of self as arguments"),
@@ -264,7 +267,8 @@ class Source:
         if isinstance(node, ast.Name):
             return self.differentiable(bound_to(node) or self.outer_values.get(node.id))
         if isinstance(node, ast.Attribute):
-            return self.differentiable(getattr(self.resolve(node.value), node.attr, None))
+            owner = self.resolve(node.value)
+            return None if instance_type(owner) else self.differentiable(getattr(owner, node.attr, None))
         return None
 
     def differentiable(self, value: object) -> object:
@@ -336,6 +340,7 @@ class _Check:
 
     def node(self, node: ast.AST) -> None:
         if type(node) is ast.Name:
+            self.captured(node, node.id)
             return
         refuse = self.source.refuse
         what, instead = type(node).__name__, _instead(node)
@@ -378,6 +383,11 @@ class _Check:
         if isinstance(node, ast.Call):
             self.call(node)
 
+    def captured(self, node: ast.AST, name: str) -> None:
+        """Refuse instances from outside, whose fields may change."""
+        if name not in self.local and instance_type(self.source.outer_values.get(name)):
+            raise self.source.refuse(node, f"{name}, an instance of a jitclass", "pass it as an argument")
+
     def operator(self, node: ast.AST, op: ast.AST) -> None:
         if not isinstance(op, _OPERATORS):
             raise self.source.refuse(node, f"the operator {type(op).__name__} is outside of the subset", _instead(op))
@@ -386,14 +396,7 @@ class _Check:
         """Whether `called` is a function of the user's; if so, check it as well."""
         if isinstance(called, type) and issubclass(called, tuple) and hasattr(called, "_fields"):
             return True
-        if called in (
-            in_large_pages,
-            outside,
-            print_values,
-            add_product,
-            large_product,
-            append_item,
-        ):  # in generated code; they have no derivatives
+        if called in _ROUTINES:
             return True
         kernel: object = kernel_of(called)
         plain = getattr(called, "py_func", called) if kernel is None else kernel
@@ -439,15 +442,17 @@ class _Check:
         if local or isinstance(node.func, ast.Subscript) or self.is_type(node.func):
             known = True
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
-            known = is_known(getattr(np.ndarray, node.func.attr, None)) or node.func.attr == "_replace"
-            known = known or getattr(np.random.Generator, node.func.attr, None) in DEFINITIONS
-            known = known or node.func.attr in METHODS
+            name = node.func.attr
+            known = is_known(getattr(np.ndarray, name, None)) or getattr(np.random.Generator, name, None) in DEFINITIONS
+            known = known or name in METHODS
+            known = known or not any(hasattr(t, name) for t in (np.ndarray, list, str))  # perhaps of a jitclass
         self.number_of_arguments(node, called)
         known = known or (called is dict and not node.args)
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
             name = first_name(node.func)
+            self.captured(node, name)
             if name and name not in {*self.source.outer_values, *self.local}:
                 raise self.source.refuse(node, f"{name}, which is not defined", "define it before adjoint is called")
             if getattr(called, "vjp", None) is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...errors import AttrError, DTypeError
+from .instance_types import InstanceType, as_direction, is_instance, number_parameters, type_of_instance
 from .record_types import RecordType, is_record_argument, record_type
 
 __all__ = [
@@ -44,13 +45,15 @@ Form = tuple | StaticArgument | None
 
 def is_static(a: Any, bools: bool = False) -> bool:
     """Whether an argument is a string, None or a function, or one of the `bools` where these are static, too."""
+    if is_instance(a):
+        return False
     return isinstance(a, str | None) or (callable(a) and not isinstance(a, type)) or (bools and isinstance(a, bool))
 
 
 def structure(name: str, names: Sequence[str], args: tuple, bools: bool = False) -> Structure | None:
     """The structure of the arguments of the function `name` with parameters `names`; None if no argument is a tuple or
     static. `bools`: bools are static."""
-    nested = any(isinstance(a, tuple) or is_static(a, bools) or is_record_argument(a) for a in args)
+    nested = any(isinstance(a, tuple) or is_static(a, bools) or is_record_argument(a) or is_instance(a) for a in args)
     if len(names) != len(args) or not nested:
         return None
     return Structure(tuple([_form(a, bools) for a in args]), name, tuple(names))
@@ -124,7 +127,10 @@ class Structure:
             )
         tangents = []
         for k, d in zip(selected, directions, strict=True):
-            leaves = _floats(self.forms[k], args[k])
+            form = self.forms[k]
+            if isinstance(form, tuple) and isinstance(form[0], InstanceType):
+                d = as_direction(form[0], d)
+            leaves = _floats(form, args[k])
             zero = not is_record_argument(d) and is_zero_tangent(d)
             parts = [None] * len(leaves) if zero and self.forms[k] else _leaves(self.forms[k], d)
             static = isinstance(self.forms[k], StaticArgument)
@@ -158,6 +164,18 @@ class Structure:
                 )
             if written and sum(other is a for other in arrays) > 1:
                 raise AttrError(f"{self.name}: the array {name} is passed twice, and is written; pass a copy")
+        self._check_instances(args, f)
+
+    def _check_instances(self, args: tuple, f: Any) -> None:
+        """Refuse an instance that is passed twice if the function `f` sets a number of it."""
+        flat, seen = iter(f.parameters), dict[int, set[str]]()
+        for form, a, name in zip(self.forms, args, self.names, strict=True):
+            for address, numbers in number_parameters(form, a, flat):
+                if address in seen and not (numbers | seen[address]).isdisjoint(f.modified_parameters):
+                    raise AttrError(
+                        f"{self.name}: the instance in {name} is passed twice, and its fields are set; pass another one"
+                    )
+                seen[address] = seen.get(address, set()) | numbers
 
     def write_back(self, args: tuple, flat: Sequence, f: Any) -> None:
         """Copy the fields that the function `f` modified back into the arguments."""
@@ -178,8 +196,8 @@ def _form(a: Any, bools: bool) -> Form:
     """The form of an argument."""
     if is_static(a, bools):
         return StaticArgument(a)
-    if is_record_argument(a):
-        return _record_form(record_type(a))
+    if is_record_argument(a) or is_instance(a):
+        return _record_form(type_of_instance(a) if is_instance(a) else record_type(a))
     return (type(a), tuple([_form(part, bools) for part in a])) if isinstance(a, tuple) else None
 
 
@@ -209,7 +227,7 @@ def _write_back(form: Form, a: Any, values: Iterator, modified: set[str]) -> Non
                 if parameter in modified:
                     record.put(a, name, value)
             else:
-                _write_back(inner, a[name], values, modified)
+                _write_back(inner, record.part(a, name), values, modified)
     elif isinstance(form, tuple):
         for inner, part in zip(form[1], a, strict=True):
             _write_back(inner, part, values, modified)
@@ -235,6 +253,12 @@ def _nest_floats(form: Form, a: Any, flat: Iterator) -> Any:
     """A value in the form of the argument `a`, its floats taken from `flat`; None for other leaves."""
     if form is None or isinstance(form, StaticArgument):
         return next(flat) if _is_float(a) else None
+    if isinstance(record := form[0], InstanceType):
+        parts: list[Any] = []
+        for name, inner in zip(record._fields, form[1], strict=True):
+            part = next(flat) if inner is None and record.is_float(name) else None
+            parts.append(part if inner is None else _nest_floats(inner, record.part(a, name), flat))
+        return record.gradient(parts)
     if isinstance(record := form[0], RecordType):
         gradient = record.zeros(a) if record.has_floats else None
         for name, inner in zip(record._fields, form[1], strict=True):
