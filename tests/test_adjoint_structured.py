@@ -157,6 +157,19 @@ def of_a_matrix(grid):
     return total
 
 
+def in_tuples(points):
+    """Tuples hold the records themselves, which change after."""
+    ends, whole = ((points[0], 2.0), points[1]), (points, 1.0)
+    total = 0.0
+    for i in range(len(points)):
+        here = (points[i], 3.0)
+        points[i]["a"] = points[i]["b"] ** 2
+        total += here[0]["a"] * here[1]
+    points[1]["b"] = 7.0 * points[2]["a"]
+    (first, weight), second = ends
+    return total + first["a"] * weight * second["b"] + whole[0]["b"].sum()
+
+
 RNG = np.random.default_rng(11)
 
 
@@ -198,6 +211,7 @@ CASES = [
     (of_packed, (filled(PACKED, 5),)),
     (of_two, (filled(POINT, 4), filled(POINT, 3))),
     (of_a_matrix, (filled(POINT, (3, 4)),)),
+    (in_tuples, (filled(POINT, 3),)),
 ]
 
 

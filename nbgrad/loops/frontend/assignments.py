@@ -29,7 +29,6 @@ from .array_expressions import (
 )
 from .copy_insertion import CopyInsertion, is_swap
 from .growing_lists import is_list
-from .instance_types import InstanceType
 from .mod_ref import modified_arrays
 from .records import assign_to_record, bind_record, bound_record, is_record, record_argument
 from .scope import Pack, name_of
@@ -445,7 +444,7 @@ class Assignments(CopyInsertion):
                 items.append(item)
             elif isinstance(item, TupleExpr):
                 self.tuple_owner[f"{name}.{label}"] = self.user_variable(name)
-                if isinstance(item.tuple_class, InstanceType):  # not copied
+                if is_record(item):  # not copied
                     items.append(bound_record(self, s, f"{name}.{label}", item))  # type: ignore[arg-type]
                     continue
                 items.append(self.store_items(s, f"{name}.{label}", item, before if isinstance(before, Pack) else None))
