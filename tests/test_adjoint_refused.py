@@ -32,12 +32,22 @@ def made(body, head="x, y, a, n", number=[0]):  # noqa: B006
     source = f"def f({head}):\n" + "".join(f"    {line}\n" for line in body.split("\n"))
     filename = f"<refused {number[0]}>"
     linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
-    namespace = {"np": np, "math": math, "NUMBERS": NUMBERS, "TABLE": TABLE, "writes": writes, "lists": lists}
+    namespace = {
+        "np": np,
+        "math": math,
+        "NUMBERS": NUMBERS,
+        "TABLE": TABLE,
+        "TABLES": (TABLE, TABLE),
+        "writes": writes,
+        "lists": lists,
+    }
     exec(compile(source, filename, "exec"), namespace)
     return namespace["f"]
 
 
 AT_ONCE = {
+    "return TABLE(a)": "a call of TABLE, which is no function",
+    "return TABLES(a)": "a call of TABLES, which is no function",
     "return sum({v for v in x})": "SetComp is outside of the subset",
     "with open(a) as g:\n    pass\nreturn a": "leave it to the caller",
     "b = {0: a}\nreturn b[0]": "use arrays or separate arguments",
@@ -142,6 +152,12 @@ AT_THE_CALL = {
     "for v in x:\n    x = x * 2\nreturn a": "its body rebinds",
     "if n > 1:\n    g = math.sin\nelse:\n    g = math.cos\nreturn g(a)": "the function g, which may be another one",
 }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["TABLE", "TABLES"])
+def test_local_functions_hide_names_of_the_module(name):
+    body = f"def {name}(v):\n    return v * v\nreturn {name}(a)"
+    assert nb.adjoint(made(body), argnums=2).value_and_grad(np.ones(2), np.ones(2), 3.0, 1) == (9.0, 6.0)
 
 
 @pytest.mark.parametrize("body", AT_ONCE)

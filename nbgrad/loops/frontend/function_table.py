@@ -13,7 +13,7 @@ A method of arrays is the function ``np.ndarray.sum``; its calls are lowered wit
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numba
@@ -124,9 +124,10 @@ def refuse_call(what: str) -> None:
 
 def row_of(function: object) -> Known | None:
     """The row of a function; None if it is not known."""
-    if not isinstance(function, Hashable):
+    try:
+        row = _ROWS.get(function)
+    except TypeError:  # an array, or a tuple of arrays
         return None
-    row = _ROWS.get(function)
     if row is None and function in functions.FUNCTIONS:
         return _ELEMENTWISE._replace(arguments=functions.FUNCTIONS[function].arguments)
     return row

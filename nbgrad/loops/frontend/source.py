@@ -436,9 +436,11 @@ class _Check:
             check_number(self.source, node, len(node.args) + method, row)
 
     def call(self, node: ast.Call) -> None:
-        called = self.source.resolve(node.func)
-        known = is_known(called) or rule_of(called) is not None
         local = isinstance(node.func, ast.Name) and node.func.id in self.local
+        called = None if local else self.source.resolve(node.func)
+        if called is not None and not callable(called):
+            raise self.source.refuse(node, f"a call of {ast.unparse(node.func)}, which is no function", "call one")
+        known = is_known(called) or rule_of(called) is not None
         if local or isinstance(node.func, ast.Subscript) or self.is_type(node.func):
             known = True
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
