@@ -352,7 +352,7 @@ def test_a_parameter_may_have_the_name_of_a_global_instance():
         (indexes, r"p\[0\], an index of an instance of the jitclass Particle"),
         (sets_a_property, "p.weight, which is no field or property"),
         (returns_it, "a record as a result.*return its fields"),
-        (recursive, "a function that calls itself"),
+        (recursive, "recurse, which calls itself"),
     ],
 )
 def test_what_is_refused(f, message):

@@ -216,14 +216,12 @@ def test_examples(name, uncompiled):
 def test_what_has_no_derivative_says_why():
     @nb.primitive
     def careful(x):
-        try:
+        with np.errstate(all="ignore"):
             return x * 2
-        except TypeError:
-            return x
 
     assert careful(nd.array(X)).shape == (5,) and careful.order == 0
     with pytest.raises(
-        nb.NBGradError, match=r"careful: it has no derivative; give one.*test_adjoint_primitive.py, line \d+: Try"
+        nb.NBGradError, match=r"careful: it has no derivative; give one.*test_adjoint_primitive.py, line \d+: With"
     ):
         nb.grad(lambda x: nd.sum(careful(x)))(X)
     pairs = nb.primitive(lambda x: x[0] * x[1])

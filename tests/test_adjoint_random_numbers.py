@@ -300,7 +300,7 @@ def returned(a, rng):
 @pytest.mark.parametrize(
     ("f", "message"),
     [
-        (permuted, "rng.permutation has no derivative here"),
+        (permuted, "the method rng.permutation of a random generator"),
         (added, "rng, which is a random generator"),
         (returned, "rng, which is a random generator"),
     ],
