@@ -28,6 +28,7 @@ from numba.core.codegen import RuntimeLinker
 from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.controlflow import CFGraph as ControlFlowGraph
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
 from numba.core.lowering import Lower
@@ -73,6 +74,7 @@ __all__ = [
     "CPUDispatcher",
     "CompileResult",
     "Compiler",
+    "ControlFlowGraph",
     "DUFunc",
     "DeadBranchPrune",
     "Dispatcher",
@@ -315,7 +317,7 @@ def vectorize_unless(state: Any, wrong: Callable[[str], bool]) -> None:
 #
 # ir: blocks by label, with a ``body`` of statements; Assign, SetItem, Branch, Expr, Var, Const, Global, FreeVar, Arg.
 # ir_utils: ``build_definitions``, ``replace_vars_stmt`` and ``replace_vars_inner``.
-# compute_cfg_from_blocks: dominators, dominance frontiers and predecessors of blocks.
+# compute_cfg_from_blocks: dominators, dominance frontiers and predecessors of blocks; ControlFlowGraph: of any nodes.
 
 
 def definitions(func_ir: Any) -> dict[str, list[Any]]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 from itertools import pairwise
 
-from .internals import llvm
+from .internals import ControlFlowGraph, llvm
 
 __all__ = ["zero_where_used"]
 
@@ -38,7 +38,8 @@ def zero_where_used(function: llvm.Function, variables: Set[int]) -> None:
                 for slot in _slots(instruction):
                     if slot in uses:
                         uses[slot].setdefault(block, k)
-    order, above = _dominators(function)
+    graph = _flow_graph(function)
+    order, above = {block: k for k, block in enumerate(graph.topo_order())}, graph.immediate_dominators()
     moved: dict[llvm.Block, dict[int, list[llvm.Instruction]]] = {}
     for slot, indices in uses.items():
         if indices and all(block in order for block in indices):
@@ -59,47 +60,17 @@ def _slots(instruction: llvm.Instruction) -> Iterator[int]:
     return (id(value) for value in values if isinstance(value, llvm.AllocaInstr))
 
 
-def _dominators(function: llvm.Function) -> tuple[dict[llvm.Block, int], dict[llvm.Block, llvm.Block]]:
-    """The reverse postorder of the blocks that can be reached, and the immediate dominators of those after the first.
-
-    The algorithm is that of Cooper, Harvey and Kennedy, "A simple, fast dominance algorithm" (2001).
-    """
-    entry = function.entry_basic_block
-    successors = {block: _successors(block) for block in function.blocks}
-    postorder: list[llvm.Block] = []
-    seen = {entry}
-    stack = [(entry, iter(successors[entry]))]
-    while stack:
-        block, rest = stack[-1]
-        following = next((b for b in rest if b not in seen), None)
-        if following is None:
-            postorder.append(stack.pop()[0])
-        else:
-            seen.add(following)
-            stack.append((following, iter(successors[following])))
-    blocks = postorder[::-1]
-    order = {block: k for k, block in enumerate(blocks)}
-    predecessors: dict[llvm.Block, list[llvm.Block]] = {block: [] for block in blocks}
-    for block in blocks:
-        for following in successors[block]:
-            predecessors[following].append(block)
-    above: dict[llvm.Block, llvm.Block] = {entry: entry}
-    changed = True
-    while changed:
-        changed = False
-        for block in blocks[1:]:
-            known = [p for p in predecessors[block] if p in above]
-            common = known[0]
-            for other in known[1:]:
-                while other is not common:
-                    if order[other] > order[common]:
-                        other = above[other]
-                    else:
-                        common = above[common]
-            if above.get(block) is not common:
-                above[block] = common
-                changed = True
-    return order, above
+def _flow_graph(function: llvm.Function) -> ControlFlowGraph:
+    """The control flow graph of the blocks that can be reached."""
+    graph = ControlFlowGraph()
+    for block in function.blocks:
+        graph.add_node(block)
+    for block in function.blocks:
+        for following in _successors(block):
+            graph.add_edge(block, following)
+    graph.set_entry_point(function.entry_basic_block)
+    graph.process()
+    return graph
 
 
 def _dominates(a: llvm.Block, b: llvm.Block, order: dict[llvm.Block, int], above: dict[llvm.Block, llvm.Block]) -> bool:

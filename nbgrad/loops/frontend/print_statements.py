@@ -1,4 +1,4 @@
-"""Statements that call ``print``: their texts stay, their values become operands (see :mod:`.print_lowering`)."""
+"""Statements that call ``print``: their strings stay, their values become operands (see :mod:`.print_lowering`)."""
 
 from __future__ import annotations
 
