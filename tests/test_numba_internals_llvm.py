@@ -87,6 +87,19 @@ def test_the_graph_of_blocks_has_dominators_and_frontiers():
     assert {label for label, _ in graph.predecessors(last)} == {one, other}
 
 
+def test_graphs_of_other_nodes_are_ordered_and_have_dominators():
+    graph = n.ControlFlowGraph()
+    for node in "abcdx":
+        graph.add_node(node)
+    for edge in ("ab", "ac", "bd", "cd", "db", "xd"):
+        graph.add_edge(*edge)
+    graph.set_entry_point("a")
+    graph.process()
+    order = list(graph.topo_order())
+    assert order[0] == "a" and set(order) == set("abcd")  # nothing leads to x
+    assert graph.immediate_dominators() == {"a": "a", "b": "a", "c": "a", "d": "a"}
+
+
 # LLVM code.
 
 
