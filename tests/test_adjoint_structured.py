@@ -348,6 +348,48 @@ def test_memory_that_is_shared_or_read_only():
     assert nb.adjoint(of_two).value_and_grad(points, points)[0] == pytest.approx(of_two(points, points))
 
 
+def test_records_that_are_shared():
+    def from_array(a, p):
+        p.a = a[1].b
+        return a[0].a * p.a
+
+    def of_records(p, q):
+        p.a = q.b
+        return p.a * q.a
+
+    def in_tuples(pair, x):
+        p, q = pair
+        p.a = x
+        return p.a * q.a
+
+    def field(p, b):
+        p.a = b[0]
+        return p.a * b[1]
+
+    def only_reads(p, q):
+        return p.a * q.b
+
+    for points in (filled(POINT, 4), filled(POINT, 4).view(np.recarray)):
+        before, (p, q) = points.copy(), (points[0], points[0])
+        shared = [
+            (from_array, (points, p), "p shares memory with another argument, a"),
+            (of_records, (p, q), "p shares memory with another argument, q"),
+            (of_records, (p, p), "the record p is passed twice"),
+            (in_tuples, ((p, q), 3.0), "pair shares memory with another argument, pair"),
+            (field, (p, points["a"]), "p shares memory with another argument, b"),
+        ]
+        for f, args, message in shared:
+            with pytest.raises(AttrError, match=message):
+                nb.adjoint(f).value_and_grad(*args)
+            np.testing.assert_array_equal(points, before)
+        with pytest.raises(AttrError, match="p shares memory"):
+            nb.tangent(of_records).jvp((p, q), (p, q))
+        value, (left, right) = nb.adjoint(only_reads).value_and_grad(p, q)
+        assert (value, left["a"], right["b"]) == (p["a"] * p["b"], p["b"], p["a"])
+        other = points[1]  # of the same array, and apart
+        assert nb.adjoint(of_records).value_and_grad(p, other)[0] == other["b"] * before[1]["a"]
+
+
 def test_fields_of_numbers_only():
     def f(p):
         return np.sum(p["a"] ** 2)

@@ -153,17 +153,23 @@ class Structure:
         return any(map(_has_records, self.forms))
 
     def check_sharing(self, args: tuple, f: Any) -> None:
-        """Refuse a structured array that shares memory with another argument, and that the function `f` modifies."""
-        arrays, flat = [a for a in args if isinstance(a, np.ndarray)], iter(f.parameters)
-        for form, a, name in zip(self.forms, args, self.names, strict=True):
-            mine = {next(flat) for _ in _floats(form, a)}
-            written = isinstance(a, np.ndarray) and not mine.isdisjoint(f.modified_parameters)
-            if written and any(np.may_share_memory(a, other) for other in arrays if other is not a):
-                raise AttrError(
-                    f"{self.name}: the array {name} shares memory with another argument, and is written; pass a copy"
-                )
-            if written and sum(other is a for other in arrays) > 1:
-                raise AttrError(f"{self.name}: the array {name} is passed twice, and is written; pass a copy")
+        """Refuse memory that the function `f` modifies through one argument and has in another, too; but for arrays of
+        numbers, which are looked at where they are passed on."""
+        flat = iter(f.parameters)
+        parts = [
+            (name, part, not mine.isdisjoint(f.modified_parameters))
+            for form, a, name in zip(self.forms, args, self.names, strict=True)
+            for part, mine in _memory(form, a, flat)
+        ]
+        for k, (name, part, written) in enumerate(parts):
+            for other, shared, _ in (*parts[:k], *parts[k + 1 :]) if written else ():
+                if shared is part and part.dtype.names:
+                    what = "array" if isinstance(part, np.ndarray) else "record"
+                    raise AttrError(f"{self.name}: the {what} {name} is passed twice, and is written; pass a copy")
+                if (part.dtype.names or shared.dtype.names) and np.may_share_memory(part, shared):
+                    raise AttrError(
+                        f"{self.name}: {name} shares memory with another argument, {other}, and is written; pass a copy"
+                    )
         self._check_instances(args, f)
 
     def _check_instances(self, args: tuple, f: Any) -> None:
@@ -182,6 +188,19 @@ class Structure:
         values = iter(zip(f.parameters, flat, strict=True))
         for form, a in zip(self.forms, args, strict=True):
             _write_back(form, a, values, set(f.modified_parameters))
+
+
+def _memory(form: Form, a: Any, flat: Iterator[str]) -> Iterator[tuple[np.ndarray | np.void, set[str]]]:
+    """The arrays and records of an argument in this form, each with the parameters that are made of it."""
+    if isinstance(form, tuple) and not isinstance(form[0], RecordType):
+        for inner, part in zip(form[1], a, strict=True):
+            yield from _memory(inner, part, flat)
+        return
+    mine = [next(flat) for _ in _floats(form, a)]
+    if isinstance(a, np.ndarray | np.void):
+        yield a, set(mine)
+    elif isinstance(form, tuple):  # the arrays of an instance
+        yield from ((x, {n}) for x, n in zip(_leaves(form, a), mine, strict=True) if isinstance(x, np.ndarray))
 
 
 def _has_records(form: Form) -> bool:
