@@ -128,6 +128,17 @@ def test_determinants_of_singular_matrices(n):
         assert nb.tangent(f).jvp((singular,), (None,))[0] == 0.0
     _, (gradient,) = nb.adjoint(determinant).value_and_grad(np.diag([3.0, 2.0, 0.0]))
     np.testing.assert_allclose(gradient, np.diag([0.0, 0.0, 6.0]), atol=1e-14)
+    first_column_zero = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 3.0], [0.0, 4.0, 1.0]])
+    _, (gradient,) = nb.adjoint(determinant).value_and_grad(first_column_zero)
+    np.testing.assert_allclose(gradient, [[-11.0, 0.0, 0.0], [7.0, 0.0, 0.0], [1.0, 0.0, 0.0]], atol=1e-14)
+    for rank in range(n if n < 16 else 0):
+        a = np.random.default_rng(rank).normal(size=(2, n, rank))
+        singular = a[0] @ a[1].T
+        _, (gradient,) = nb.adjoint(determinant).value_and_grad(singular)
+        u, s, vt = np.linalg.svd(singular)
+        others = [np.prod(np.delete(s, k)) for k in range(n)]
+        cofactors = np.linalg.det(u) * np.linalg.det(vt) * (u * others) @ vt
+        np.testing.assert_allclose(gradient, cofactors, rtol=1e-9, atol=1e-13)
     _, (gradient,) = nb.adjoint(determinant).value_and_grad(np.ones((4, 4)))
     np.testing.assert_array_equal(gradient, 0.0)
 

@@ -90,12 +90,46 @@ def sign_of(order):
     return sign
 
 
+def complete_pivots(a):
+    """The orders of rows and columns of Gaussian elimination with complete pivoting."""
+    n = a.shape[0]
+    if a.shape[1] != n:
+        raise np.linalg.LinAlgError("the matrix is not square")
+    left, rows, columns = np.empty((n, n)), np.empty(n, np.int64), np.empty(n, np.int64)
+    for i in range(n):
+        rows[i] = i
+        columns[i] = i
+        for j in range(n):
+            left[i, j] = a[i, j]
+    for k in range(n):
+        row, column = k, k
+        for i in range(k, n):
+            for j in range(k, n):
+                if abs(left[rows[i], columns[j]]) > abs(left[rows[row], columns[column]]):
+                    row, column = i, j
+        first, second = rows[row], columns[column]
+        rows[row], columns[column] = rows[k], columns[k]
+        rows[k], columns[k] = first, second
+        if left[first, second] != 0.0:
+            for i in range(k + 1, n):
+                factor = left[rows[i], second] / left[first, second]
+                for j in range(k + 1, n):
+                    left[rows[i], columns[j]] -= factor * left[first, columns[j]]
+    return rows, columns
+
+
 @definition(np.linalg)
 def det(a):
-    order = pivots(a)
-    lu = factors(a, order)
-    found = sign_of(order)
-    for i in range(a.shape[0]):
+    # Pivots of 0 come last: the derivative with respect to what is below one would be lost otherwise.
+    rows, columns = complete_pivots(a)
+    n = a.shape[0]
+    sorted_columns = np.empty((n, n))
+    for i in range(n):
+        for j in range(n):
+            sorted_columns[i, j] = a[i, columns[j]]
+    lu = factors(sorted_columns, rows)
+    found = sign_of(rows) * sign_of(columns)
+    for i in range(n):
         found *= lu[i, i]
     return found
 
