@@ -270,6 +270,25 @@ def test_what_is_shared_and_written():
     with pytest.raises(AttrError, match="may share memory"):
         nb.adjoint(arrays).value_and_grad(p, p.table)
 
+    def of_records(p, records):
+        for k in range(3):
+            records[k].a = 2.0 * p.table[k]
+        return p.table[0] * records[0].a
+
+    def of_record(p, record):
+        p.table[0] = 2.0 * record.a
+        return record.a
+
+    records = np.zeros(3, [("a", "f8"), ("b", "f8")])
+    view = Particle(1.5, np.ascontiguousarray(records["a"]), np.ones((2, 2)), spring, 0.3)
+    assert nb.adjoint(of_records).value_and_grad(view, records)[0] == 0.0
+    whole = records.view("f8")[:3]  # the first field, and others
+    view = Particle(1.5, whole, np.ones((2, 2)), spring, 0.3)
+    with pytest.raises(AttrError, match="records shares memory with another argument, p, and is written"):
+        nb.adjoint(of_records).value_and_grad(view, records)
+    with pytest.raises(AttrError, match="p shares memory with another argument, record, and is written"):
+        nb.adjoint(of_record).value_and_grad(view, records[0])
+
 
 SPRING = Spring(2.0)
 

@@ -366,9 +366,16 @@ def test_records_that_are_shared():
         p.a = b[0]
         return p.a * b[1]
 
+    def of_nested(pair, p):
+        p.a = pair.w
+        return pair.p.a * p.a
+
     def only_reads(p, q):
         return p.a * q.b
 
+    pair = filled(PAIR, 2)[0]
+    with pytest.raises(AttrError, match="p shares memory with another argument, pair"):
+        nb.adjoint(of_nested).value_and_grad(pair, pair["p"])
     for points in (filled(POINT, 4), filled(POINT, 4).view(np.recarray)):
         before, (p, q) = points.copy(), (points[0], points[0])
         shared = [
