@@ -397,6 +397,35 @@ def test_records_that_are_shared():
         assert nb.adjoint(of_records).value_and_grad(p, other)[0] == other["b"] * before[1]["a"]
 
 
+def test_fields_that_are_called_as_attributes_of_arrays():
+    def f(a):
+        total = 0.0
+        for i in range(a.size):
+            total += a[i]["size"] * a["shape"][i] * a.shape[0]
+        return total
+
+    a = filled(np.dtype([("size", "f8"), ("shape", "f8"), ("T", "f8")]), 3)
+    for given in (a, a.view(np.recarray)):
+        value, (gradient,) = nb.adjoint(f).value_and_grad(given)
+        assert value == pytest.approx(f(given), rel=1e-14)
+        np.testing.assert_allclose(gradient["size"], 3 * a["shape"])
+        np.testing.assert_allclose(gradient["shape"], 3 * a["size"])
+
+    def of_record(p):
+        return p.size * 2.0
+
+    def transposed(a):
+        return a.T[0] * 2.0
+
+    def written(p):
+        p.T = 2.0
+        return p["T"]
+
+    for g, given in ((of_record, a[0]), (transposed, a), (written, a[0])):
+        with pytest.raises(TraceError, match=r"an attribute of every record and array, too.*write [pa]\['(size|T)'\]"):
+            nb.adjoint(g).value_and_grad(given)
+
+
 def test_fields_of_numbers_only():
     def f(p):
         return np.sum(p["a"] ** 2)

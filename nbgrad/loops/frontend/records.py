@@ -7,7 +7,10 @@ for a record, and the parameter of a function that one is passed to, refer to th
 from __future__ import annotations
 
 import ast
+from inspect import isdatadescriptor
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from ..ir.terms import Element, Variable
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, Static, TupleExpr, copy_of_values
@@ -95,12 +98,17 @@ def attribute_of_record(low: Expressions, node: ast.Attribute, tree: TupleExpr) 
     """``a.x``: a field, or the shape of a structured array."""
     if isinstance(tree.tuple_class, InstanceType):
         return attribute_of_instance(low, node, tree)  # type: ignore[arg-type]
-    if node.attr not in tree.fields and rank_of(tree):
+    if node.attr in ("shape", "size") and rank_of(tree):  # as in NumPy, whatever the fields are called
         sizes = shape_of_record(low, node, tree)
-        if node.attr == "shape":
-            return TupleExpr([Scalar(n) for n in sizes])
-        if node.attr == "size":
-            return Scalar(product(sizes))
+        return TupleExpr([Scalar(n) for n in sizes]) if node.attr == "shape" else Scalar(product(sizes))
+    return field_as_attribute(low, node, tree)
+
+
+def field_as_attribute(low: Expressions, node: ast.Attribute, tree: TupleExpr) -> ArrayExpr:
+    """``p.x``, a field; in ``p.size`` and its like NumPy takes the attribute that every record has."""
+    if node.attr in tree.fields and isdatadescriptor(getattr(np.void, node.attr, None)):
+        what = f"the field {node.attr} as {unparse(node)}, which is an attribute of every record and array, too"
+        raise low.source.refuse(node, what, f"write {unparse(node.value)}[{node.attr!r}]")
     return field(low, node, tree, node.attr)
 
 
@@ -157,7 +165,7 @@ def assign_to_record(low: Lowering, s: ast.stmt, target: ast.expr, value: ast.ex
                 _write(low, target, part, tree)
             return True
         if isinstance(target, ast.Attribute):
-            _write(low, target, field(low, target, base, target.attr), tree)
+            _write(low, target, field_as_attribute(low, target, base), tree)
             return True
         _write(low, target, item_of_record(low, target, base), tree)
         return True
