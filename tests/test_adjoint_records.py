@@ -1,0 +1,104 @@
+"""Records and structured arrays that share memory, and whose fields are called as attributes of arrays."""
+
+import numpy as np
+import pytest
+from test_adjoint_structured import PAIR, POINT, filled, of_two
+
+import nbgrad as nb
+from nbgrad.errors import AttrError, TraceError
+
+
+def test_memory_that_is_shared_or_read_only():
+    def f(a, b):
+        for i in range(len(a)):
+            a[i]["a"] = b[i]["b"]
+        return a[0]["a"]
+
+    points = filled(POINT, 4)
+    with pytest.raises(AttrError, match="shares memory with another argument"):
+        nb.adjoint(f).value_and_grad(points[:2], points[1:3])
+    with pytest.raises(AttrError, match="passed twice"):
+        nb.adjoint(f).value_and_grad(points, points)
+    frozen = points.copy()
+    frozen.flags.writeable = False
+    with pytest.raises(AttrError, match="read-only"):
+        nb.adjoint(f).value_and_grad(frozen, points)
+    assert nb.adjoint(of_two).value_and_grad(points, points)[0] == pytest.approx(of_two(points, points))
+
+
+def test_records_that_are_shared():
+    def from_array(a, p):
+        p.a = a[1].b
+        return a[0].a * p.a
+
+    def of_records(p, q):
+        p.a = q.b
+        return p.a * q.a
+
+    def in_tuples(pair, x):
+        p, q = pair
+        p.a = x
+        return p.a * q.a
+
+    def field(p, b):
+        p.a = b[0]
+        return p.a * b[1]
+
+    def of_nested(pair, p):
+        p.a = pair.w
+        return pair.p.a * p.a
+
+    def only_reads(p, q):
+        return p.a * q.b
+
+    pair = filled(PAIR, 2)[0]
+    with pytest.raises(AttrError, match="p shares memory with another argument, pair"):
+        nb.adjoint(of_nested).value_and_grad(pair, pair["p"])
+    for points in (filled(POINT, 4), filled(POINT, 4).view(np.recarray)):
+        before, (p, q) = points.copy(), (points[0], points[0])
+        shared = [
+            (from_array, (points, p), "p shares memory with another argument, a"),
+            (of_records, (p, q), "p shares memory with another argument, q"),
+            (of_records, (p, p), "the record p is passed twice"),
+            (in_tuples, ((p, q), 3.0), "pair shares memory with another argument, pair"),
+            (field, (p, points["a"]), "p shares memory with another argument, b"),
+        ]
+        for f, args, message in shared:
+            with pytest.raises(AttrError, match=message):
+                nb.adjoint(f).value_and_grad(*args)
+            np.testing.assert_array_equal(points, before)
+        with pytest.raises(AttrError, match="p shares memory"):
+            nb.tangent(of_records).jvp((p, q), (p, q))
+        value, (left, right) = nb.adjoint(only_reads).value_and_grad(p, q)
+        assert (value, left["a"], right["b"]) == (p["a"] * p["b"], p["b"], p["a"])
+        other = points[1]  # of the same array, and apart
+        assert nb.adjoint(of_records).value_and_grad(p, other)[0] == other["b"] * before[1]["a"]
+
+
+def test_fields_that_are_called_as_attributes_of_arrays():
+    def f(a):
+        total = 0.0
+        for i in range(a.size):
+            total += a[i]["size"] * a["shape"][i] * a.shape[0]
+        return total
+
+    a = filled(np.dtype([("size", "f8"), ("shape", "f8"), ("T", "f8")]), 3)
+    for given in (a, a.view(np.recarray)):
+        value, (gradient,) = nb.adjoint(f).value_and_grad(given)
+        assert value == pytest.approx(f(given), rel=1e-14)
+        np.testing.assert_allclose(gradient["size"], 3 * a["shape"])
+        np.testing.assert_allclose(gradient["shape"], 3 * a["size"])
+
+    def of_record(p):
+        return p.size * 2.0
+
+    def transposed(a):
+        return a.T[0] * 2.0
+
+    def written(p):
+        p.T = 2.0
+        return p["T"]
+
+    for g, given in ((of_record, a[0]), (transposed, a), (written, a[0])):
+        with pytest.raises(TraceError, match=r"an attribute of every record and array, too.*write [pa]\['(size|T)'\]"):
+            nb.adjoint(g).value_and_grad(given)
