@@ -36,10 +36,11 @@ from .codegen.checkpointing import check, choose_loop
 from .codegen.module_source import module
 from .codegen.reverse_sweep import AdjointBuilder
 from .explanation import explanation
+from .flattened_arguments import FlattensArguments
 from .frontend.large_systems import are_large
 from .frontend.lowering import lower
 from .frontend.source import Source
-from .frontend.tuple_arguments import Structure, argnum_indices, structure
+from .frontend.tuple_arguments import argnum_indices
 from .frontend.wrapped_calls import source_of
 from .ir.passes import checked, recorded
 from .ir.statements import Alloc, Function, If, walk
@@ -52,7 +53,7 @@ from .variants import AdjointVariant, CheckpointedVariant, SplitVariant, Tangent
 __all__ = ["Adjoint", "Tangent"]
 
 
-class _Differentiated(Derived):
+class _Differentiated(FlattensArguments, Derived):
     """The common part of adjoints and tangents: generated code per combination of ranks and kinds of arguments."""
 
     _generate: Callable
@@ -79,27 +80,9 @@ class _Differentiated(Derived):
         self.__name__: str = f"{name}_{type(self).__name__.lower()}"
 
     def _clear_caches(self) -> None:
-        """Empty the caches."""
+        super()._clear_caches()
         self._programs: dict[tuple, Any] = {}
         self._last: Any = None
-        self._flattened: dict[tuple, Any] = {}  # objects like this one for flattened tuple arguments
-
-    def _flatten(self, args: tuple) -> tuple[Any, Structure, tuple] | None:
-        """If an argument is a tuple: an object for the flattened arguments, their structure, and their values."""
-        if self._source is None:
-            return None
-        if (form := structure(self._source.name, parameters(self._source), args, self._source.returns_vary)) is None:
-            return None
-        key = form, form.argnums(args, self._argnums)
-        if (flattened := self._flattened.get(key)) is None:
-            flattened = self._flattened[key] = object.__new__(type(self))
-            flattened.__dict__ |= self.__dict__
-            flattened._source, flattened._argnums = self._source.with_flat_tuples(form.forms), key[1]
-            flattened._clear_caches()
-        flat = tuple(form.leaves(args))
-        if form.has_records:
-            form.check_sharing(args, flattened._variant(flattened._generate, flat, True).f)
-        return flattened, form, flat
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__.lower()} of {self.__name__.rpartition('_')[0]}>"

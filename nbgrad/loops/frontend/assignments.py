@@ -490,6 +490,8 @@ class Assignments(CopyInsertion):
                 items.append(self.tuple_argument(t, node))
             elif t.rank:
                 items.append(self.view_of(t, node))
+            elif isinstance(t, Scalar) and isinstance(t.term, Constant) and isinstance(t.term.value, bool):
+                items.append(Static(t.term.value))  # it decides branches
             else:
                 assert isinstance(t, Scalar)
                 items.append(name_of(t.term) or self.fresh_scalar("item", t.term))

@@ -104,12 +104,17 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     selected = combine(partial(Select, test), [first, second])
     if not isinstance(selected, Op):
         return selected
-    aliased = [t.view for t in (first, second) if isinstance(t, Leaf) and not t.fresh]
+    operands = (first, node.body), (second, node.orelse)
+    aliased = [(t.view, operand) for t, operand in operands if isinstance(t, Leaf) and not t.fresh]
+    copied = all(_never_written(low, view) or _last_use(low, node, operand) for view, operand in aliased)
     what = "a name for one array or another, where one may be written in place,"
-    refusal = low.source.refuse(node, what, "copy them: a.copy() if c else b.copy()")
-    return SelectExpr(
-        selected.build, selected.args, refusal=None if all(_never_written(low, v) for v in aliased) else refusal
-    )
+    instead = "copy them: a.copy() if c else b.copy(), or test a bool that is an argument"
+    return SelectExpr(selected.build, selected.args, refusal=None if copied else low.source.refuse(node, what, instead))
+
+
+def _last_use(low: Expressions, node: ast.IfExp, operand: ast.expr) -> bool:
+    """Whether the array `operand` is not used after ``name = node``, so that nobody sees what is written."""
+    return low.root_expression is node and low.transfers_ownership("", operand)  # type: ignore[attr-defined]
 
 
 def _never_written(low: Expressions, view: View) -> bool:

@@ -15,7 +15,8 @@ from .array_expressions import ArrayExpr, Elementwise, Leaf, TupleExpr, copy_of_
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
-from .syntax import stored_names, subtrees, unparse
+from .partial_evaluation import static_truth
+from .syntax import count_mentions, stored_names, subtrees, unparse
 from .views import View
 
 __all__ = ["CopyInsertion", "is_swap"]
@@ -32,13 +33,23 @@ class CopyInsertion(Calls):
 
     def find_rebound_names(self, body: list[ast.stmt]) -> None:
         """Note the names that are bound to new arrays inside a loop or branch."""
-        inner = [t for s in body if isinstance(s, ast.For | ast.While | ast.If) for t in subtrees(s)]
+        inner = [t for s in self.taken(body) if isinstance(s, ast.For | ast.While | ast.If) for t in subtrees(s)]
         self.rebound = {
             n
             for t in inner
             if isinstance(t, ast.Assign) and not is_swap(t) and not isinstance(t.value, ast.Subscript)
             for n in stored_names([t])
         }
+
+    def taken(self, body: list[ast.stmt]) -> list[ast.stmt]:
+        """The statements of a body, with one branch in place of an ``if`` that the arguments decide: of names that the
+        function never sets, so that the outcome is that which lowering will find there."""
+        statements: list[ast.stmt] = []
+        for s in body:
+            decided = isinstance(s, ast.If) and not count_mentions(s.test, set(self.stores))
+            holds = static_truth(self, s.test) if decided else None  # type: ignore[attr-defined]
+            statements += [s] if holds is None else self.taken(s.body if holds else s.orelse)  # type: ignore[attr-defined]
+        return statements
 
     rebound: set[str] = set()  # noqa: RUF012
     deferred_copies: list[str] = []  # noqa: RUF012 (parameters to be copied before they are rebound)

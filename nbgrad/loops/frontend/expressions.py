@@ -315,8 +315,8 @@ class Expressions(Scope):
         return None
 
     def item(self, item: str | View | Pack | Static) -> ArrayExpr:
-        if isinstance(item, Static):
-            return item
+        if isinstance(item, Static):  # a bool where bools are constants
+            return Scalar(Constant(item.value)) if isinstance(item.value, bool) else item
         if isinstance(item, View):
             return Leaf(item) if item.rank else Scalar(item.at([]))
         if isinstance(item, Pack):

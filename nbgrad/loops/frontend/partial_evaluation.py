@@ -72,9 +72,9 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             if a is _UNKNOWN or b is _UNKNOWN or not (comparable or isinstance(op, ast.Eq | ast.NotEq)):
                 return None
             return _COMPARE[type(op)](a, b)
-        case ast.Name() | ast.Attribute() | ast.Constant():
+        case ast.Name() | ast.Attribute() | ast.Subscript() | ast.Constant():
             value = _constant(low, node)
-            return bool(value) if isinstance(value, bool | int | float) else None
+            return bool(value) if isinstance(value, bool | int | float | str | None) else None
         case ast.Call(args=[ast.Name() as name, kind]) if low.function_of(node.func) is isinstance:
             known = low.is_local_name(name.id) and low.resolve(kind) is tuple
             return low.plain_tuple(name) is not None if known else None
@@ -131,9 +131,9 @@ def _constant(low: Scope, node: ast.expr) -> Any:
 
 
 def _known_text(static: Static) -> Any:
-    """The value of a string or None; `_UNKNOWN` for a message, which has values in it, and for functions."""
+    """The value of a string, bool or None; `_UNKNOWN` for a message, which has values in it, and for functions."""
     value = static.value
-    return value if isinstance(value, str | None) and not isinstance(value, Message) else _UNKNOWN
+    return value if isinstance(value, str | bool | None) and not isinstance(value, Message) else _UNKNOWN
 
 
 def _rank(low: Scope, node: ast.expr) -> Any:

@@ -38,7 +38,7 @@ from .live_range_splitting import split_live_ranges
 from .messages import Messages
 from .print_statements import PrintStatements, prints
 from .source_check import lambda_definition, source_changed, source_lines
-from .structured_control import LoopElse, own_returns
+from .structured_control import LoopElse
 from .syntax import all_names, bound_to, first_name, subtrees, too_deep
 from .tuple_arguments import StaticArgument
 
@@ -176,7 +176,6 @@ class Source:
     ) -> Source:
         """The source of a function that is nested in this one; its defaults are `evaluated` where it is defined."""
         source = copy.copy(self)
-        source.__dict__.pop("returns_vary", None)
         body: list[ast.stmt] = (
             node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
         )
@@ -208,12 +207,6 @@ class Source:
     def current(self) -> bool:
         """Whether all names from outside still have the values that they had when the source was read."""
         return all(s.captured_snapshot.still_current() for s in self.with_callees())
-
-    @functools.cached_property
-    def returns_vary(self) -> bool:
-        """Whether some returns have more items than others."""
-        values = [n.value for n in own_returns(self.node) if n.value is not None]
-        return len({len(v.elts) if isinstance(v, ast.Tuple) else 0 for v in values}) > 1
 
     @property
     def definition_site(self) -> tuple[str, str, int, int]:

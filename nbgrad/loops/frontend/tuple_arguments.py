@@ -23,6 +23,7 @@ __all__ = [
     "Structure",
     "argnum_indices",
     "flatten_by_forms",
+    "has_bools",
     "is_static",
     "is_zero_tangent",
     "structure",
@@ -33,7 +34,7 @@ __all__ = [
 @dataclass(frozen=True)
 class StaticArgument:
     """An argument that is a constant of the generated function: a string, None, a function, or a bool that decides
-    which results there are."""
+    what is generated."""
 
     value: str | bool | Callable | None
 
@@ -48,6 +49,11 @@ def is_static(a: Any, bools: bool = False) -> bool:
     if is_instance(a):
         return False
     return isinstance(a, str | None) or (callable(a) and not isinstance(a, type)) or (bools and isinstance(a, bool))
+
+
+def has_bools(args: tuple) -> bool:
+    """Whether there is a bool among the arguments, in tuples too."""
+    return any(isinstance(a, bool) or (isinstance(a, tuple) and has_bools(a)) for a in args)
 
 
 def structure(name: str, names: Sequence[str], args: tuple, bools: bool = False) -> Structure | None:
