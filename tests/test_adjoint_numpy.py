@@ -89,6 +89,15 @@ def sorted_parts(x, y):
     return (s, z, np.median(x), np.median(y) * np.percentile(x, 30.0), np.quantile(y, 0.2), np.median(x[:1]))
 
 
+SHARES = np.array([[0.0, 0.25], [0.6, 1.0]])
+
+
+def quantiles(x, y, q):
+    low, high = np.percentile(x, [5, 95])
+    ends = np.quantile(y, (0.1, 0.9)) * np.percentile(y, q=np.array([20.0, 70.0]))
+    return np.clip(y, low, high) * y, ends, np.quantile(x, SHARES) ** 2, np.quantile(y, q) * q, np.percentile(x, q[:1])
+
+
 def true_places(x, a):
     idx = np.flatnonzero(x > 0)
     s = 0.0
@@ -190,6 +199,7 @@ ROWS = {
     systems: (A, B, X,),
     factorised: (S, A,),
     sorted_parts: (X, Y,),
+    quantiles: (X, Y, np.array([0.15, 0.55, 0.7])),
     true_places: (X, 0.4,),
     functions_for_operators: (X, Y,),
     places: (X, B,),
@@ -282,6 +292,25 @@ def test_orders_of_nan():
             np.testing.assert_array_equal(found, expected)
         gradient = pull((np.arange(1.0, 7.0), *[None] * 6))[0]
         np.testing.assert_array_equal(gradient, [4, 5, 2, 3, 6, 1])
+
+
+def test_several_quantiles_as_numpy():
+    """Ends, arrays of one element, NaN, integers, float32; shares that are out of range, and of several axes."""
+
+    def f(x, q):
+        return np.quantile(x, q), np.percentile(x, 100 * q)
+
+    q = np.array([0.0, 0.3, 1.0])
+    with uncompiled():
+        adj = nb.adjoint(f)
+        for x in (X, X[:1], np.array([1.0, np.nan, 2.0]), np.array([3, 1, 2]), X.astype(np.float32)):
+            for found, expected in zip(adj.vjp(x, q).value, f(x, q), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-6 if x.dtype == np.float32 else 1e-14)
+                assert found.dtype == expected.dtype
+        with pytest.raises(ValueError, match=r"must be in the range \[0, 1\]"):
+            adj.vjp(X, np.array([0.5, 1.5]))
+        with pytest.raises(TraceError, match="one of several axes"):
+            adj.vjp(B, q)
 
 
 def test_refused():

@@ -10,7 +10,7 @@ import numpy as np
 
 from .function_table import definition, refuse_call
 
-__all__ = ["column_norm", "flattened", "masked", "row_norm", "vector_norm"]
+__all__ = ["argsort", "column_norm", "flattened", "masked", "row_norm", "vector_norm"]
 
 # Searching and sorting.
 
@@ -120,31 +120,6 @@ def sort(a):
     for k in range(a.size):
         found[k] = a[order[k]]
     return found
-
-
-@definition(np)
-def median(a):
-    order, n = argsort(a), a.size
-    last = a[order[n - 1]]  # NaN, if there is any
-    return last if last != last else 0.5 * (a[order[(n - 1) // 2]] + a[order[n // 2]])
-
-
-@definition(np)
-def quantile(a, q):
-    if np.ndim(q) != 0:
-        refuse_call("several quantiles: call it for each")
-    if not 0.0 <= q <= 1.0:
-        raise ValueError("quantiles must be in the range [0, 1], percentiles in [0, 100]")
-    order = argsort(a)
-    at = q * (a.size - 1)
-    k = min(int(at), max(a.size - 2, 0))
-    low, high, last = a[order[k]], a[order[min(k + 1, a.size - 1)]], a[order[a.size - 1]]
-    return last if last != last else low + (high - low) * (at - k)
-
-
-@definition(np)
-def percentile(a, q):
-    return quantile(a, q / 100.0)
 
 
 @definition(np)

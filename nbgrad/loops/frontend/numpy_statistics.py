@@ -1,10 +1,12 @@
-"""NumPy functions for missing data (NaN), comparison, counting and covariance, as in :mod:`.numpy_library`."""
+"""NumPy functions for missing data (NaN), quantiles, comparison, counting and covariance, as in
+:mod:`.numpy_library`."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .function_table import definition, refuse_call
+from .function_table import Array, definition, refuse_call
+from .numpy_library import argsort
 
 __all__: list[str] = []  # they are found through the table
 
@@ -61,6 +63,45 @@ def nan_to_num(x, copy=None, nan=0.0, posinf=None, neginf=None):
     high = LARGEST if posinf is None else posinf
     low = -LARGEST if neginf is None else neginf
     return np.where(x != x, nan, np.where(x == np.inf, high, np.where(x == -np.inf, low, x)))
+
+
+# Quantiles.
+
+
+@definition(np)
+def median(a):
+    order, n = argsort(a), a.size
+    last = a[order[n - 1]]  # NaN, if there is any
+    return last if last != last else 0.5 * (a[order[(n - 1) // 2]] + a[order[n // 2]])
+
+
+@definition(np)
+def quantile(a, q: Array):
+    order = argsort(a)
+    if np.ndim(q) == 0:
+        found = quantile_of_sorted(a, order, q)
+    else:
+        found = np.empty(q.shape)
+        for index in np.ndindex(q.shape):
+            found[index] = quantile_of_sorted(a, order, q[index])
+    return found
+
+
+def quantile_of_sorted(a, order, q):
+    if not 0.0 <= q <= 1.0:
+        raise ValueError("quantiles must be in the range [0, 1], percentiles in [0, 100]")
+    at = q * (a.size - 1)
+    k = min(int(at), max(a.size - 2, 0))
+    low, high, last = a[order[k]], a[order[min(k + 1, a.size - 1)]], a[order[a.size - 1]]
+    return last if last != last else low + (high - low) * (at - k)
+
+
+@definition(np)
+def percentile(a, q: Array):
+    return quantile(a, q / 100.0)
+
+
+# Comparison.
 
 
 @definition(np)
