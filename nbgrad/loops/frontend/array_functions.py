@@ -12,9 +12,19 @@ import numpy as np
 
 from ..ir.affine import distance
 from ..ir.names import called as call_of
-from ..ir.terms import MINUS_ONE, ZERO, Binary, Constant, Length, Select
+from ..ir.statements import Check
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, Length, Select
 from .array_creation import ArrayCreation
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, combine, copy_of_values
+from .array_expressions import (
+    ArrayExpr,
+    FromFunction,
+    Leaf,
+    Lowered,
+    Scalar,
+    TupleExpr,
+    combine,
+    copy_of_values,
+)
 from .function_table import MANY, lowers, method
 from .implicit_errors import check_call
 from .partial_evaluation import is_none
@@ -22,7 +32,7 @@ from .records import is_record, shape_of_record
 from .reductions import Reductions
 from .reshaping import contiguous, reshaped
 from .syntax import unparse
-from .views import fold_negation
+from .views import View, axis_length, fold_negation
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -159,6 +169,63 @@ def _expand_dims(low: Calls, node: ast.Call, called: object, hint: str) -> Array
         raise low.source.refuse(node, f"the call {unparse(node)}", "give one axis")
     at = axes[0] % (view.rank + 1)
     return Leaf(replace(view, order=(*view.order[:at], None, *view.order[at:])))
+
+
+@lowers(np.squeeze, arguments=(1, 2), methods=True, keywords=True, shares=True)
+def _squeeze(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    """Without axes of length 1: those given, or those that the source and the lengths of arguments show."""
+    view = low.view(node.args[0])
+    given = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "axis")]
+    if len(given) != len(node.args) + len(node.keywords) - 1 or len(given) > 1:
+        raise low.source.refuse(node, f"the call {unparse(node)}", "give it an array, and perhaps an axis")
+    if given and not is_none(low, given[0]):
+        axes = integers(low, node, given)
+        if not all(-view.rank <= a < view.rank for a in axes) or len({a % view.rank for a in axes}) < len(axes):
+            raise low.source.refuse(node, f"the axes in {unparse(node)}", f"give axes of the {view.rank}, each once")
+        return _without_axes(low, node, view, {a % view.rank for a in axes})
+    lengths = low.shape(view)
+    for length in lengths:
+        low.lowered_function.compared_lengths.append((length, ZERO))  # code of its own where one has length 1
+        if not isinstance(length, Constant):
+            message = f"{low.source.name}: an axis of length 1 in '{unparse(node)}' that is not known: give axis="
+            low.out.append(Check(Compare(("==",), (length, ONE)), message))
+    return _without_axes(low, node, view, {d for d, length in enumerate(lengths) if length is ONE})
+
+
+def _without_axes(low: Calls, node: ast.Call, view: View, axes: set[int]) -> ArrayExpr:
+    """A view without these axes, whose lengths are 1."""
+    parts, order = list(view.parts), list(view.order)
+    for d in sorted(axes, reverse=True):
+        length, dim = axis_length(view.axis(d)), order.pop(d)
+        if length is not ONE:
+            message = f"{low.source.name}: axis {d} in '{unparse(node)}' has not length 1"
+            low.out.append(Check(Compare(("!=",), (length, ONE)), message))
+        if dim is not None:
+            parts[dim] = view.axis(d).start
+    squeezed = View(view.name, tuple(parts), tuple(order))
+    return Leaf(squeezed) if squeezed.rank else Scalar(squeezed.at([]))
+
+
+@lowers(np.atleast_1d, np.atleast_2d, np.atleast_3d, arguments=(1, MANY), shares=True)
+def _at_least(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    results = [_with_axes(low, node, low.array_like(a), _AXES_IN_FRONT[called]) for a in node.args]
+    return results[0] if len(results) == 1 else TupleExpr(results)
+
+
+#: The axes in front of those of an array with as many axes, and behind them.
+_AXES_IN_FRONT: dict[object, list[tuple[int, int]]] = {
+    np.atleast_1d: [(1, 0)], np.atleast_2d: [(2, 0), (1, 0)], np.atleast_3d: [(3, 0), (1, 1), (0, 1)],
+}  # fmt: skip
+
+
+def _with_axes(low: Calls, node: ast.Call, tree: ArrayExpr, table: list[tuple[int, int]]) -> ArrayExpr:
+    """A number or array with the new axes that the table has for its rank."""
+    front, behind = table[tree.rank] if tree.rank < len(table) else (0, 0)
+    if isinstance(tree, Scalar):
+        term = tree.term
+        return FromFunction([ONE] * front, lambda *_: term)
+    view = low.view_of(tree, node)
+    return Leaf(replace(view, order=(*[None] * front, *view.order, *[None] * behind)))
 
 
 def integers(low: Calls, node: ast.Call, arguments: list[ast.expr]) -> list[int]:

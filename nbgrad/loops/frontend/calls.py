@@ -31,6 +31,7 @@ from . import (  # noqa: F401
     numpy_updates,
     operator_functions,
     primitive_calls,
+    ufunc_methods,
     vectorization,
 )
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars

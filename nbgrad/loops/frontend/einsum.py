@@ -1,4 +1,4 @@
-"""``np.einsum``, and products of stacks of matrices, as loops over the indices."""
+"""``np.einsum``, ``np.tensordot``, and products of stacks of matrices, as loops over the indices."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.terms import ONE, Binary
-from .array_expressions import ArrayExpr, AxisLoop, Leaf, Op, Scalar
+from ..ir.affine import distance
+from ..ir.terms import ONE, ZERO, Binary
+from .array_expressions import ArrayExpr, AxisLoop, Leaf, Op, Scalar, TupleExpr, combine
 from .function_table import MANY, lowers
 from .reductions import Reductions
 from .syntax import unparse
@@ -52,6 +53,55 @@ def _inner(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return _contraction(low, node, trees, [left, right], left[:-1] + right[:-1], hint, "k")
 
 
+@lowers(np.tensordot, arguments=(2, 3), keywords=True)
+def _tensordot(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    """The sum of products along pairs of axes: those that are given, or as many as are given, from the middle."""
+    trees = [low.array_like(a) for a in node.args[:2]]
+    given = [*node.args[2:], *(k.value for k in node.keywords if k.arg == "axes")]
+    if len(given) > 1 or len(node.args) + len(node.keywords) != 2 + len(given):
+        raise low.source.refuse(node, f"the call {unparse(node)}", "give it two arrays, and perhaps axes")
+    first, second = (t.rank for t in trees)
+    pairs = _pairs_of_axes(low, node, given[0] if given else ast.Constant(2), first)
+    if (
+        len(pairs) != 2
+        or len(pairs[0]) != len(pairs[1])
+        or any(
+            not all(-rank <= a < rank for a in axes) or len({a % rank for a in axes}) < len(axes)
+            for rank, axes in zip((first, second), pairs, strict=True)
+        )
+    ):
+        what = f"the axes in {unparse(node)}, of arrays with {first} and {second} axes"
+        raise low.source.refuse(node, what, "give a number, or as many axes of both, each once")
+    if not (first and second):
+        return combine(partial(Binary, "*"), trees)
+    left, right = _LETTERS[:first], list(_LETTERS[first : first + second])
+    for a, b in zip(*pairs, strict=True):
+        right[b % second] = left[a % first]
+    both = set(left) & set(right)
+    output = "".join([c for c in (*left, *right) if c not in both])
+    return _contraction(low, node, trees, [left, "".join(right)], output, hint, "".join(sorted(both)))
+
+
+_LETTERS = "abcdefghijklmnop"
+
+
+def _pairs_of_axes(low: Calls, node: ast.Call, axes: ast.expr, rank: int) -> list[list[int]]:
+    """The axes of both arrays in ``axes=``, which is a number, two numbers, or two lists of them."""
+
+    def number(tree: ArrayExpr) -> int:
+        found = distance(low.with_known_integers(tree.term), ZERO) if isinstance(tree, Scalar) else None
+        if found is None:
+            what = f"the axes in {unparse(node)}, which are no constants"
+            raise low.source.refuse(node, what, "give a number, or two lists of numbers")
+        return found
+
+    tree = low.tree(axes)
+    if not isinstance(tree, TupleExpr):
+        count = number(tree)
+        return [list(range(rank - count, rank)), list(range(count))]
+    return [[*map(number, t.items)] if isinstance(t, TupleExpr) else [number(t)] for t in tree.items]
+
+
 def product_of_stacks(low: Calls, node: ast.expr, trees: list[ArrayExpr], hint: str) -> ArrayExpr:
     """``a @ b``, where one is a stack of matrices."""
     a, b = (t.rank for t in trees)
@@ -64,7 +114,8 @@ def product_of_stacks(low: Calls, node: ast.expr, trees: list[ArrayExpr], hint: 
 def _contraction(
     low: Calls, node: ast.expr, trees: list[ArrayExpr], inputs: list[str], output: str, hint: str, matching: str = ""
 ) -> ArrayExpr:
-    """The sum of products over all letters that are not in the output; `matching` does not broadcast."""
+    """The sum of products over all letters that are not in the output; axes of the letters in `matching` do not
+    broadcast."""
     lowered = Reductions(low, node)
     operands = [Leaf(low.view_of(t, node)) for t in trees]
     for operand, letters in zip(operands, inputs, strict=True):
@@ -77,9 +128,9 @@ def _contraction(
         for d, c in enumerate(letters):
             if c not in loops or raw_length(x.view.axis(d)) is not ONE:  # which broadcasts
                 loops[c] = lowered.loops.axis_loop(x.view.axis(d))
-    if matching:
-        left, right = (x for x, letters in pairs if matching in letters)
-        lowered.require_equal_axes(left, inputs[0].index(matching), right, inputs[1].index(matching))
+    for c in matching:
+        left, right = (x for x, letters in pairs if c in letters)
+        lowered.require_equal_axes(left, inputs[0].index(c), right, inputs[1].index(c))
     elements = [lowered.loops.element(x, [loops[c] for c in letters]) for x, letters in pairs]
     term = reduce(partial(Binary, "*"), elements)
     inner = [loop for c, loop in loops.items() if c not in output]

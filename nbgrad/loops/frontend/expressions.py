@@ -42,7 +42,7 @@ from .array_expressions import (
     combine,
     copy_of_values,
 )
-from .captured_values import MAX_CONSTANT_ELEMENTS, identical_scalars, unsupported_constant
+from .captured_constants import CapturedConstants
 from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional
 from .element_types import called_function
@@ -51,7 +51,7 @@ from .implicit_errors import check_division, in_range, index_may_raise
 from .numpy_library import masked
 from .records import attribute_of_record, is_record, item_of_record
 from .reshaping import contiguous, reshaped
-from .scope import Pack, Scope
+from .scope import Pack
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import is_new_axis, owner_of, unparse
@@ -60,7 +60,7 @@ from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_
 __all__ = ["Expressions"]
 
 
-class Expressions(Scope):
+class Expressions(CapturedConstants):
     """Lowers expressions, and emits the statements that they need first."""
 
     hint = ""  # the name for the array that the next expression creates
@@ -216,51 +216,6 @@ class Expressions(Scope):
         value = self.source.outer_values[node.id]
         return self.captured_value(node, node.id, value)
 
-    def captured_value(self, node: ast.expr, name: str, value: object) -> ArrayExpr:
-        """A value of the module or closure, as a constant of the lowered function."""
-        for part in value if isinstance(value, tuple) else [value]:
-            if wrong := unsupported_constant(part):
-                raise self.source.refuse(node, f"{name}, {wrong[0]}", wrong[1])
-        if isinstance(value, bool | int | float | np.number | np.bool_):
-            return Scalar(Variable(self.constant(name, value)))
-        if isinstance(value, tuple):
-            if len({type(v) for v in value}) != 1 or not isinstance(value[0], NUMBERS + (np.generic,)):
-                return self.captured_items(node, name, value)
-            value = np.array(value)
-        if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "fiub":
-            if value.size > MAX_CONSTANT_ELEMENTS:
-                raise self.source.refuse(node, f"{name}, an array of {value.size} elements", "pass it as an argument")
-            variable = self.constant(name, value)
-            self.lowered_function.ranks[variable] = value.ndim
-            return Leaf(self.whole_view(variable))
-        raise self.source.refuse(
-            node, f"{name} is not a variable, a number, or an array or tuple of numbers", "pass it as an argument"
-        )
-
-    def captured_items(self, node: ast.expr, name: str, value: tuple) -> TupleExpr:
-        """The items of a tuple from outside, each as a constant."""
-
-        def item(name: str, v: object) -> ArrayExpr:
-            if isinstance(v, tuple):
-                return self.captured_items(node, name, v)
-            if isinstance(v, str | None) or callable(v):
-                return Static(v)
-            return Scalar(literal(v)) if type(v) is int else self.captured_value(node, name, v)
-
-        return TupleExpr([item(f"{name}_{k}", v) for k, v in enumerate(value)], type(value))
-
-    def constant(self, name: str, value: object) -> str:
-        """Add a constant from outside, under its own name if that is free; its name."""
-        for known, other in self.lowered_function.constants.items():
-            if known == name and (other is value or identical_scalars(other, value)):
-                return known
-        variable = self.names.claim_free_name(name)
-        self.lowered_function.constants[variable] = value
-        self.lowered_function.ranks.setdefault(variable, 0)
-        kind = np.asarray(value).dtype.kind
-        self.lowered_function.kinds[variable] = {"b": "bool", "i": "int", "u": "int"}.get(kind, "float")
-        return variable
-
     # Attributes.
 
     def attribute(self, node: ast.Attribute) -> ArrayExpr:
@@ -396,6 +351,9 @@ class Expressions(Scope):
         pack = self.tuple_of(node.slice)
         if pack is not None:  # a[index] with a tuple of integers
             indices = [Lowered(self.item(i)) for i in pack.items]
+        elif isinstance(node.slice, ast.Call):  # perhaps of a function that returns such a tuple
+            tree = self.tree(node.slice)
+            indices = [Lowered(t) for t in (tree.items if isinstance(tree, TupleExpr) else [tree])]
         spread = [k for k, p in enumerate(indices) if isinstance(p, ast.Constant) and p.value is Ellipsis]
         used = sum(not is_new_axis(p) for p in indices) - len(spread)
         if used > view.rank or len(spread) > 1:

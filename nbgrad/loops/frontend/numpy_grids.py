@@ -84,6 +84,20 @@ def tril_indices(n, k=0):
 
 
 @definition(np)
+def diag_indices(n, ndim=2):
+    places = np.arange(n)
+    if ndim == 1:
+        found = (places,)
+    elif ndim == 2:
+        found = (places, places)  # type: ignore[assignment]
+    elif ndim == 3:
+        found = (places, places, places)  # type: ignore[assignment]
+    else:
+        refuse_call("np.diag_indices of this many axes: give 1, 2 or 3")
+    return found
+
+
+@definition(np)
 def unravel_index(indices, shape):
     if np.ndim(indices) != 0 or len(shape) != 2:
         refuse_call("np.unravel_index of this: give an integer and two lengths, or divide by the lengths")

@@ -17,7 +17,7 @@ from .function_table import lowers
 if TYPE_CHECKING:
     from .calls import Calls
 
-__all__: list[str] = []  # it registers
+__all__ = ["OPERATORS"]
 
 _PI, _HALF_TURN = Global("math.pi", math.pi), Constant(180.0)
 
@@ -38,7 +38,8 @@ def _joined(op: str) -> Callable[..., Term]:
     return lambda a, b: Logical(op, (a, b))
 
 
-_OPERATORS: dict[object, Callable[..., Term]] = {
+#: Functions that are operators, with the term of one element.
+OPERATORS: dict[object, Callable[..., Term]] = {
     np.add: partial(Binary, "+"), np.subtract: partial(Binary, "-"), np.multiply: partial(Binary, "*"),
     np.divide: partial(Binary, "/"), np.remainder: partial(Binary, "%"), np.floor_divide: partial(Binary, "//"),
     np.negative: partial(Unary, "-"), np.positive: partial(Unary, "+"), np.logical_not: partial(Unary, "not"),
@@ -51,9 +52,9 @@ _OPERATORS: dict[object, Callable[..., Term]] = {
 
 
 def _operator(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return combine(_OPERATORS[called], [low.array_like(a) for a in node.args])
+    return combine(OPERATORS[called], [low.array_like(a) for a in node.args])
 
 
-for _function in _OPERATORS:
+for _function in OPERATORS:
     _number = getattr(_function, "nin", 1)
     lowers(_function, arguments=(_number, _number))(_operator)

@@ -50,8 +50,10 @@ _OVER_AXES = (np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.argma
 _PARAMETERS: dict[object, tuple[str, ...]] = {
     np.linalg.norm: ("ord", "axis", "keepdims"), np.std: ("axis", "ddof", "keepdims"),
     np.var: ("axis", "ddof", "keepdims"), np.cumsum: ("axis",), np.cumprod: ("axis",), np.diff: ("n", "axis"),
-    np.trace: (), builtins.sum: (),
+    np.trace: (), builtins.sum: (), np.maximum.accumulate: ("axis",), np.minimum.accumulate: ("axis",),
 }  # fmt: skip
+#: Scans along an axis, with what combines the elements.
+_SCANS = {np.cumsum: "+", np.cumprod: "*", np.maximum.accumulate: ">", np.minimum.accumulate: "<"}
 
 #: Norms of matrices.
 _BY_SINGULAR_VALUES = {2: spectral_norm, -2: smallest_value, "nuc": nuclear_norm}
@@ -88,8 +90,8 @@ class Reductions:
         axis, order = given.get("axis"), given.get("ord")
         if called is np.linalg.norm and order is not None and axis is None and "keepdims" not in given:
             return self.norm(tree, order)
-        if called in (np.cumsum, np.cumprod):
-            return self.cumulative(args[0], tree, called is np.cumsum, axis, hint)
+        if called in _SCANS:
+            return self.cumulative(args[0], tree, _SCANS[called], axis, hint)
         if called is np.diff:
             return self.differences(tree, given)
         if called is np.trace:
@@ -297,10 +299,8 @@ class Reductions:
         at_best = [AxisLoop(best_index[t.counter], t.axis, t.size) if t.counter in best_index else t for t in every]
         best = self.new_accumulator("best", self.loops.element(tree, at_best))
         element = self.loops.element(tree, every)
-        test: Term = Compare((">" if called in (np.max, np.amax, np.argmax) else "<",), (element, best))
-        if self.is_float(element):
-            first_nan = Logical("and", (Compare(("!=",), (element, element)), Compare(("==",), (best, best))))
-            test = Logical("or", (test, first_nan))
+        op = ">" if called in (np.max, np.amax, np.argmax) else "<"
+        test = _is_better(op, element, best, self.is_float(element))
         update: Block = [Assign(place, Variable(counter)) for counter, place in best_index.items()]
         self.emit_loop(If(test, [Assign(best.name, element), *update], []), axis_loops)
         if called not in (np.argmax, np.argmin):
@@ -320,21 +320,30 @@ class Reductions:
         element = view.at([axis_loop.index_along(view.axis(0)), axis_loop.index_along(view.axis(1))])
         return Scalar(self.fold("total", 0, "+", element, [axis_loop]))
 
-    def cumulative(self, node: ast.expr, tree: ArrayExpr, sums: bool, axis: ast.expr | None, hint: str) -> ArrayExpr:
+    def cumulative(self, node: ast.expr, tree: ArrayExpr, op: str, axis: ast.expr | None, hint: str) -> ArrayExpr:
+        """The sums, products or extrema of all elements up to each one along an axis."""
         if tree.rank > 1 and is_none(self.low, axis):
             tree = self.low.library(flattened, node, tree)
         along = 0 if tree.rank == 1 and is_none(self.low, axis) else self.axes(tree, np.argmax, axis)[0]
         self.loops.loop_over(tree)
-        element = self.loops.element(tree)
-        start = Constant(float(not sums) if self.is_float(element) else int(not sums))
-        total, low, loops = self.new_accumulator("running", start), self.low, self.loops.axis_loops
+        element, low, loops = self.loops.element(tree), self.low, self.loops.axis_loops
+        zero = {"float": 0.0, "bool": False}.get(kind_of(element, low.lowered_function), 0)
+        extremum = op in ("<", ">")
+        start = Constant(zero if op != "*" else 1.0 if self.is_float(element) else 1)
+        running = self.new_accumulator("best" if extremum else "running", start)
         others = [t for t in loops if t is not loops[along]]
 
         def step() -> Term:
-            low.assign_scalar(total.name, Binary("+" if sums else "*", total, element))
-            return total
+            if not extremum:
+                low.assign_scalar(running.name, Binary(op, running, element))
+                return running
+            held = low.name_or_constant(element)
+            first = Compare(("==",), (Variable(loops[along].counter), loops[along].axis.start))
+            better = Logical("or", (first, _is_better(op, held, running, self.is_float(element))))
+            low.out.append(If(better, [Assign(running.name, held)], []))
+            return running
 
-        return self.array_of(tree, loops, hint, step, others, Assign(total.name, start))
+        return self.array_of(tree, loops, hint, step, others, Assign(running.name, start))
 
     def differences(self, tree: ArrayExpr, given: dict[str, ast.expr]) -> ArrayExpr:
         number = distance(self.low.value(given["n"]), ZERO) if "n" in given else 1
@@ -401,6 +410,15 @@ class Reductions:
 
 def _square(e: Term) -> Term:
     return Binary("**", e, Constant(2))
+
+
+def _is_better(op: str, element: Term, best: Term, floats: bool) -> Term:
+    """Whether an element is larger (or smaller) than the best one so far, or the first NaN."""
+    test: Term = Compare((op,), (element, best))
+    if not floats:
+        return test
+    first_nan = Logical("and", (Compare(("!=",), (element, element)), Compare(("==",), (best, best))))
+    return Logical("or", (test, first_nan))
 
 
 @lowers(*_OVER_AXES, np.cumsum, np.cumprod, arguments=(1, 2), methods=True, keywords=True)

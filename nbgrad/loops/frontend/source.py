@@ -313,7 +313,7 @@ def check(source: Source, within: tuple = ()) -> None:
     calls = [n for n in nodes if isinstance(n, ast.Call)]
     listed = {id(a) for n in calls for a in (*n.args, *(k.value for k in n.keywords))}
     listed |= {id(n.iter) for n in nodes if isinstance(n, ast.For)}
-    listed |= {id(r) for n in nodes if isinstance(n, ast.List) and id(n) in listed for r in n.elts}
+    listed |= {id(r) for n in nodes if isinstance(n, ast.List | ast.Tuple) and id(n) in listed for r in n.elts}
     listed |= {id(a) for n in calls for a in n.args if isinstance(a, ast.Starred)}
     checks = _Check(source, local, listed, within)
     for statement in source.node.body:

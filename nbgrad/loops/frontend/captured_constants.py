@@ -1,0 +1,65 @@
+"""Constants from outside: numbers, arrays and tuples of modules and closures, where the function reads them."""
+
+from __future__ import annotations
+
+import ast
+
+import numpy as np
+
+from ..ir.names import literal
+from ..ir.terms import Variable
+from .array_expressions import ArrayExpr, Leaf, Scalar, Static, TupleExpr
+from .captured_values import MAX_CONSTANT_ELEMENTS, identical_scalars, unsupported_constant
+from .scope import Scope
+from .views import NUMBERS
+
+__all__ = ["CapturedConstants"]
+
+
+class CapturedConstants(Scope):
+    """Lowers them to constants of the lowered function."""
+
+    def captured_value(self, node: ast.expr, name: str, value: object) -> ArrayExpr:
+        """A value of the module or closure, as a constant of the lowered function."""
+        for part in value if isinstance(value, tuple) else [value]:
+            if wrong := unsupported_constant(part):
+                raise self.source.refuse(node, f"{name}, {wrong[0]}", wrong[1])
+        if isinstance(value, bool | int | float | np.number | np.bool_):
+            return Scalar(Variable(self.constant(name, value)))
+        if isinstance(value, tuple):
+            if len({type(v) for v in value}) != 1 or not isinstance(value[0], NUMBERS + (np.generic,)):
+                return self.captured_items(node, name, value)
+            value = np.array(value)
+        if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "fiub":
+            if value.size > MAX_CONSTANT_ELEMENTS:
+                raise self.source.refuse(node, f"{name}, an array of {value.size} elements", "pass it as an argument")
+            variable = self.constant(name, value)
+            self.lowered_function.ranks[variable] = value.ndim
+            return Leaf(self.whole_view(variable))
+        raise self.source.refuse(
+            node, f"{name} is not a variable, a number, or an array or tuple of numbers", "pass it as an argument"
+        )
+
+    def captured_items(self, node: ast.expr, name: str, value: tuple) -> TupleExpr:
+        """The items of a tuple from outside, each as a constant."""
+
+        def item(name: str, v: object) -> ArrayExpr:
+            if isinstance(v, tuple):
+                return self.captured_items(node, name, v)
+            if isinstance(v, str | None) or callable(v):
+                return Static(v)
+            return Scalar(literal(v)) if type(v) is int else self.captured_value(node, name, v)
+
+        return TupleExpr([item(f"{name}_{k}", v) for k, v in enumerate(value)], type(value))
+
+    def constant(self, name: str, value: object) -> str:
+        """Add a constant from outside, under its own name if that is free; its name."""
+        for known, other in self.lowered_function.constants.items():
+            if known == name and (other is value or identical_scalars(other, value)):
+                return known
+        variable = self.names.claim_free_name(name)
+        self.lowered_function.constants[variable] = value
+        self.lowered_function.ranks.setdefault(variable, 0)
+        kind = np.asarray(value).dtype.kind
+        self.lowered_function.kinds[variable] = {"b": "bool", "i": "int", "u": "int"}.get(kind, "float")
+        return variable
