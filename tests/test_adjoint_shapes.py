@@ -132,7 +132,7 @@ def test_axes_of_arguments_that_have_length_one():
         agrees(given, (A, 1))
         with pytest.raises(ValueError, match=r"an axis of length 1 in 'np.squeeze\(a\[:n\]\)' .*: give axis="):
             nb.adjoint(within).value_and_grad(A, 1)
-        with pytest.raises(ValueError, match="axis 0 in .* has not length 1"):
+        with pytest.raises(ValueError, match=r"axis 0 in .* has not length 1"):
             nb.adjoint(given).value_and_grad(A, 2)
 
 

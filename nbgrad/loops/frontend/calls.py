@@ -36,6 +36,7 @@ from . import (  # noqa: F401
 )
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
 from .captured_values import unsupported_constant
+from .chosen_items import chosen_item
 from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
@@ -73,9 +74,11 @@ class Calls(Expressions):
 
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         """Lower a call in an expression; `hint` is the name for a new array."""
-        node = self.method_of_generator(self.expand_starred(node))
+        node = self.method_of_generator(self.with_chosen_function(self.expand_starred(node)))
         if (item := dictionary_method(self, node)) is not None:
             return item
+        if (chosen := chosen_item(self, node)) is not None:
+            return self.tree_or_static(chosen)
         called = self.function_of(node.func)
         refuse_unknown_errors(self, node, called)
         if self.callee(node) is not None:
@@ -96,8 +99,22 @@ class Calls(Expressions):
         return self.known_call(node, called, hint)
 
     def subscript(self, node: ast.Subscript) -> ArrayExpr:
+        if (chosen := chosen_item(self, node)) is not None:
+            return self.tree_or_static(chosen)
         held = dictionary_of(self, node.value)
         return super().subscript(node) if held is None else item_of(self, node, held)
+
+    def with_chosen_function(self, node: ast.Call) -> ast.Call:
+        """A call of ``{"a": f, "b": g}[mode]``, as one of the function that it is."""
+        if (chosen := chosen_item(self, node.func)) is None:
+            return node
+        function = static_value(self, chosen)
+        if function is None or not (callable(function.value) or isinstance(function.value, Source)):
+            raise self.source.refuse(node, f"a call of {unparse(node.func)}, which is no function", "call one")
+        name = bound_name(function.value, unparse(node.func))
+        call = ast.copy_location(ast.Call(ast.copy_location(name, node), node.args, node.keywords), node)
+        self.root_expression = call if node is self.root_expression else self.root_expression
+        return call
 
     def vectorized_call(self, node: ast.Call, scalar: Callable) -> ArrayExpr:
         """A call of a function that ``numba.vectorize`` made of `scalar`."""

@@ -42,15 +42,15 @@ class CapturedConstants(Scope):
 
     def captured_items(self, node: ast.expr, name: str, value: tuple) -> TupleExpr:
         """The items of a tuple from outside, each as a constant."""
+        return TupleExpr([self.captured_item(node, f"{name}_{k}", v) for k, v in enumerate(value)], type(value))
 
-        def item(name: str, v: object) -> ArrayExpr:
-            if isinstance(v, tuple):
-                return self.captured_items(node, name, v)
-            if isinstance(v, str | None) or callable(v):
-                return Static(v)
-            return Scalar(literal(v)) if type(v) is int else self.captured_value(node, name, v)
-
-        return TupleExpr([item(f"{name}_{k}", v) for k, v in enumerate(value)], type(value))
+    def captured_item(self, node: ast.expr, name: str, value: object) -> ArrayExpr:
+        """An item of a tuple or dictionary from outside."""
+        if isinstance(value, tuple):
+            return self.captured_items(node, name, value)
+        if isinstance(value, str | None) or callable(value):
+            return Static(value)
+        return Scalar(literal(value)) if type(value) is int else self.captured_value(node, name, value)
 
     def constant(self, name: str, value: object) -> str:
         """Add a constant from outside, under its own name if that is free; its name."""

@@ -37,7 +37,8 @@ def unsupported_constant(value: object) -> tuple[str, str] | None:
 
 
 class CapturedSnapshot:
-    """A snapshot of what a function captures: globals, closure variables, attributes of these, elements of arrays."""
+    """A snapshot of what a function captures: globals, closure variables, attributes of these, items of dictionaries,
+    elements of arrays."""
 
     def __init__(self, function: types.FunctionType) -> None:
         code, module = function.__code__, function.__globals__
@@ -47,6 +48,8 @@ class CapturedSnapshot:
         namespaces = [module, *(namespace for value in values for namespace in _attributes(value))]
         self._names = [(namespace, n, namespace.get(n, _MISSING)) for namespace in namespaces for n in code.co_names]
         values += [value for namespace, _, value in self._names if namespace is not module]
+        self._tables = [(v, dict(v)) for v in values if isinstance(v, dict) and len(v) <= MAX_CONSTANT_ELEMENTS]
+        values += [value for _, items in self._tables for value in items.values()]
         arrays = [v for v in values if isinstance(v, np.ndarray) and v.size <= MAX_CONSTANT_ELEMENTS]
         self._arrays = [(v, v.tobytes()) for v in arrays]
         self.constants = any(
@@ -58,6 +61,8 @@ class CapturedSnapshot:
         return (
             all(namespace.get(n, _MISSING) is value for namespace, n, value in self._names)
             and all(_filled(cell) and cell.cell_contents is value for cell, value in self._cells)
+            and all(len(table) == len(items) for table, items in self._tables)
+            and all(table.get(k, _MISSING) is v for table, items in self._tables for k, v in items.items())
             and all(array.tobytes() == content for array, content in self._arrays)
         )
 

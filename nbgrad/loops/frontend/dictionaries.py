@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.terms import Constant
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .messages import Message
 from .syntax import bound_to, unparse
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from .scope import Scope
 
 __all__ = ["METHODS", "Dictionary", "dictionary_display", "dictionary_items", "dictionary_method", "dictionary_of",
-           "item_of", "keyword_items", "lasting"]  # fmt: skip
+           "item_of", "keyword_items", "known_key", "lasting"]  # fmt: skip
 
 
 #: The methods of dictionaries that are known.
@@ -121,6 +122,15 @@ def item_of(low: Expressions, node: ast.Subscript, dictionary: Dictionary) -> Ar
 def _key(low: Expressions, node: ast.expr) -> str | None:
     static = low.tree_or_static(node)
     return static.value if isinstance(static, Static) and isinstance(static.value, str) else None
+
+
+def known_key(low: Scope, node: ast.expr) -> str | None:
+    """The string that a key is: one that is written there, or that a name is bound to; None if it is not known."""
+    value: object = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.Name):
+        static = low.string_of(node.id)
+        value = low.resolve(node) if static is None else static.value
+    return value if isinstance(value, str) and not isinstance(value, Message) else None
 
 
 def _keys(dictionary: Dictionary) -> str:

@@ -471,7 +471,7 @@ class Lowering(Assignments, Iteration):
 
     def effect(self, call: ast.Call) -> None:
         """Lower a call that is a statement: for its side effects."""
-        call = self.method_of_generator(call)
+        call = self.method_of_generator(self.with_chosen_function(call))
         called = self.function_of(call.func)
         if called is in_large_pages:
             return

@@ -78,6 +78,9 @@ class _ModRef:
             case ast.Tuple() | ast.List():
                 for e in node.elts:
                     yield from self.may_alias(e)
+            case ast.Dict(values=values):
+                for e in values:
+                    yield from self.may_alias(e)
             case ast.IfExp():
                 yield from self.may_alias(node.body)
                 yield from self.may_alias(node.orelse)

@@ -46,7 +46,7 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             value = _constant(low, left)
             not_none = (
                 isinstance(left, ast.Name)
-                and (low.string_of(left.id) is None)
+                and (low.string_of(left.id) is None or dictionary_of(low, left) is not None)
                 and (low.is_local_name(left.id) or left.id in low.functions)
             )
             return (

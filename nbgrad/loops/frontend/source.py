@@ -169,6 +169,8 @@ class Source:
         node = GrowingLists(self).visit(SwapsToTuples().visit(Messages().visit(PrintStatements(self).visit(node))))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
         self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
+        read = {n: self.outer_values.get(n) for n in all_names(self.node)}
+        self.outer_values |= {n: dict(v) for n, v in read.items() if isinstance(v, dict)}  # as they are now
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
     def inner(
@@ -434,7 +436,8 @@ class _Check:
         if called is not None and not callable(called):
             raise self.source.refuse(node, f"a call of {ast.unparse(node.func)}, which is no function", "call one")
         known = is_known(called) or rule_of(called) is not None
-        if local or isinstance(node.func, ast.Subscript) or self.is_type(node.func):
+        chosen = isinstance(node.func, ast.Call) and getattr(node.func.func, "attr", "") == "get"  # of a dictionary
+        if local or chosen or isinstance(node.func, ast.Subscript) or self.is_type(node.func):
             known = True
         elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
             name = node.func.attr

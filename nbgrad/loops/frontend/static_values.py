@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ...core.source_text import constant_source
 from .array_expressions import Lowered, Static
-from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of
+from .chosen_items import chosen_item
+from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of, known_key
 from .element_types import ElementType, element_type
 from .scope import UNCERTAIN
 from .syntax import subtrees
@@ -50,6 +51,8 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
     if isinstance(node, ast.Subscript) and (held := dictionary_of(low, node.value)) is not None:
         item = item_of(low, node, held)
         return item if isinstance(item, Static) else None
+    if (chosen := chosen_item(low, node)) is not None:
+        return static_value(low, chosen)
     if isinstance(node, ast.Name):
         static = low.string_of(node.id)
         if static is not None:
@@ -64,8 +67,8 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
 def static_item(low: Scope, node: ast.Attribute | ast.Subscript) -> Static | None:
     """The string, None or function that an item of a tuple is, as ``options.method`` or ``options[0]``."""
     if isinstance(node, ast.Subscript) and (held := dictionary_of(low, node.value)) is not None:
-        key = node.slice.value if isinstance(node.slice, ast.Constant) else None
-        found = held.items.get(key) if isinstance(key, str) else None
+        key = known_key(low, node.slice)
+        found = None if key is None else held.items.get(key)
         return found if isinstance(found, Static) else None
     pack = low.tuple_of(node.value)
     items, fields = ((), ()) if pack is None else (pack.items, pack.fields)
