@@ -13,7 +13,7 @@ from typing import Any
 
 from ..ir.statements import Check, Grow, Store, walk
 from ..ir.tapes import GROWN
-from ..ir.terms import ZERO, Compare, Constant, Element, Length, Term, Variable, integer, subterms
+from ..ir.terms import ZERO, Compare, Constant, Term, Variable, integer
 from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_mask
 from .array_expressions import (
     ArrayExpr,
@@ -34,6 +34,7 @@ from .records import assign_to_record, bind_record, bound_record, is_record, rec
 from .scope import Pack, name_of
 from .static_values import bind_static
 from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse
+from .unpacking import hold_items, without_star
 from .views import Axis, View, axis_length
 
 __all__ = ["Assignments"]
@@ -339,38 +340,18 @@ class Assignments(CopyInsertion):
 
     def unpack(self, s: ast.stmt, target: ast.Tuple | ast.List, value: ast.expr) -> None:
         """``a, b = value``: all items are evaluated before any target is set."""
+        target, value = without_star(self, s, target, value)
         if is_swap(s) and all(self.array(t) is not None for t in target.elts):
             self.swap(s, target.elts, value.elts)  # type: ignore[attr-defined]
             return
         items = self.items(s, value, len(target.elts))
-        names = stored_names([ast.copy_location(ast.Expr(target), s)])
-        mine = {self.local(ast.Name(n, ast.Load())) for n in names} if len(items) > 1 else set()
-        subscripts = any(isinstance(t, ast.Subscript) for t in target.elts)
-        held: list[ArrayExpr] = []
         nodes = value.elts if isinstance(value, ast.Tuple) else [value] * len(items)
-        for item, t, node in zip(items, target.elts, nodes, strict=True):
-            if isinstance(item, Op) and len(items) > 1:
-                item = Leaf(Elementwise(self, s).materialise(item, self.names.fresh("held")), True)
-            if isinstance(item, Scalar) and len(items) > 1 and self.may_change(item.term, subscripts, mine):
-                item = Scalar(Variable(self.fresh_scalar("held", item.term)))
-            if isinstance(item, Leaf) and not item.fresh and any(
-                self.owners.get(n) == self.storage_of(item.view.name) and n in self.arrays for n in names
-            ):  # fmt: skip
-                if not isinstance(t, ast.Name) or not self.read_only(t.id, node):
-                    raise self.source.refuse(s, "arrays assigned to other names", "write a, b = b, a, or copy elements")
-                item = Leaf(self.copy_of(item.view, s, ""), True)
-            held.append(item)
+        held = hold_items(self, s, target, items, nodes)
         for t, item, node in zip(target.elts, held, nodes, strict=True):
             if isinstance(t, ast.Name):
                 self.bind_value(s, t.id, item, node)
             else:
                 self.assign(s, t, ast.copy_location(Lowered(item), s))
-
-    def may_change(self, term: Term, elements: bool, names: set[str]) -> bool:
-        """Whether setting some `names`, or `elements` of arrays, may change a scalar."""
-        return bool(term.named if elements else term.named & names) or any(
-            isinstance(t, Element) or (isinstance(t, Length) and t.axis is not None) for t in subterms(term)
-        )
 
     def items(self, s: ast.stmt, value: ast.expr, count: int) -> list[ArrayExpr]:
         """The `count` items of a tuple, shape or array that is unpacked."""

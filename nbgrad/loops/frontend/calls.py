@@ -7,6 +7,7 @@ import inspect
 import math
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,14 +106,26 @@ class Calls(Expressions):
         return super().subscript(node) if held is None else item_of(self, node, held)
 
     def with_chosen_function(self, node: ast.Call) -> ast.Call:
-        """A call of ``{"a": f, "b": g}[mode]``, as one of the function that it is."""
-        if (chosen := chosen_item(self, node.func)) is None:
-            return node
-        function = static_value(self, chosen)
-        if function is None or not (callable(function.value) or isinstance(function.value, Source)):
+        """A call of ``{"a": f, "b": g}[mode]`` as one of the function that it is; one of a ``functools.partial`` with
+        the arguments that this has."""
+        chosen = chosen_item(self, node.func)
+        function = None if chosen is None else static_value(self, chosen)
+        called = self.function_of(node.func) if chosen is None else function and function.value
+        if chosen is not None and not (callable(called) or isinstance(called, Source)):
             raise self.source.refuse(node, f"a call of {unparse(node.func)}, which is no function", "call one")
-        name = bound_name(function.value, unparse(node.func))
-        call = ast.copy_location(ast.Call(ast.copy_location(name, node), node.args, node.keywords), node)
+        if chosen is None and not isinstance(called, partial):
+            return node
+        text, args, given = unparse(node.func), node.args, node.keywords
+        while isinstance(called, partial):
+            fixed = [self.captured_item(node, self.names.fresh("argument"), a) for a in called.args]
+            args = [*(ast.copy_location(Lowered(a), node) for a in fixed), *args]
+            for key, a in called.keywords.items():
+                if key not in [k.arg for k in given]:
+                    tree = self.captured_item(node, key, a)
+                    given = [*given, ast.keyword(key, ast.copy_location(Lowered(tree), node))]
+            called = self.source.differentiable(called.func)
+        name = ast.copy_location(bound_name(called, text), node)
+        call = ast.copy_location(ast.Call(name, args, given), node)
         self.root_expression = call if node is self.root_expression else self.root_expression
         return call
 

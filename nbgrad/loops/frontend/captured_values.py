@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import decimal
 import fractions
+import functools
 import math
 import types
 from collections.abc import Mapping
@@ -50,6 +51,7 @@ class CapturedSnapshot:
         values += [value for namespace, _, value in self._names if namespace is not module]
         self._tables = [(v, dict(v)) for v in values if isinstance(v, dict) and len(v) <= MAX_CONSTANT_ELEMENTS]
         values += [value for _, items in self._tables for value in items.values()]
+        values += [a for v in values if isinstance(v, functools.partial) for a in (*v.args, *v.keywords.values())]
         arrays = [v for v in values if isinstance(v, np.ndarray) and v.size <= MAX_CONSTANT_ELEMENTS]
         self._arrays = [(v, v.tobytes()) for v in arrays]
         self.constants = any(

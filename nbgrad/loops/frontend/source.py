@@ -13,7 +13,7 @@ import functools
 import inspect
 import types
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -35,6 +35,8 @@ from .exception_handling import TryStatements
 from .function_table import DEFINITIONS, check_number, is_known, row_of
 from .growing_lists import GrowingLists, append_item
 from .live_range_splitting import split_live_ranges
+from .local_imports import take_imports
+from .match_statements import MatchStatements
 from .messages import Messages
 from .print_statements import PrintStatements, prints
 from .source_check import lambda_definition, source_changed, source_lines
@@ -65,12 +67,11 @@ _INSTEAD = {
     ast.IsNot: "use !=",
     ast.In: "use a tuple, or write a loop",
     ast.NotIn: "use a tuple, or write a loop",
-    ast.Import: "import outside of the function",
-    ast.ImportFrom: "import outside of the function",
+    ast.Import: "import at the beginning of the function, or outside of it",
+    ast.ImportFrom: "import at the beginning of the function, or outside of it",
     ast.Starred: "write the items one by one",
     ast.Yield: "fill an array",
     ast.ClassDef: "use numbers, arrays and tuples",
-    ast.Match: "write if and elif",
 }
 
 _ADVICE = {
@@ -154,6 +155,7 @@ class Source:
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def")
         self.first -= 1
+        node = cast(ast.FunctionDef, MatchStatements(self, node).visit(node))
         if deep := too_deep(node):
             at = f"{self.file}, line {self.first + deep.lineno}"
             what = "too many branches and loops around this (each elif counts as one)"
@@ -161,6 +163,7 @@ class Source:
         captured = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
         self.outer_values = {**vars(builtins), **plain.__globals__, **captured}
+        self.outer_values |= take_imports(self, node, str(plain.__globals__.get("__package__") or ""))
         self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         njit_options = getattr(function, "targetoptions", {})
@@ -317,6 +320,8 @@ def check(source: Source, within: tuple = ()) -> None:
     listed |= {id(n.iter) for n in nodes if isinstance(n, ast.For)}
     listed |= {id(r) for n in nodes if isinstance(n, ast.List | ast.Tuple) and id(n) in listed for r in n.elts}
     listed |= {id(a) for n in calls for a in n.args if isinstance(a, ast.Starred)}
+    targets = [t for n in nodes if isinstance(n, ast.Assign) for target in n.targets for t in subtrees(target)]
+    listed |= {id(e) for e in targets if isinstance(e, ast.Starred) and isinstance(e.ctx, ast.Store)}
     checks = _Check(source, local, listed, within)
     for statement in source.node.body:
         for node in subtrees(statement):
@@ -393,6 +398,10 @@ class _Check:
             return True
         if called in _ROUTINES:
             return True
+        while isinstance(called, functools.partial):
+            called = self.source.differentiable(called.func)
+            if is_known(called) or rule_of(called) is not None:
+                return True
         kernel: object = kernel_of(called)
         plain = getattr(called, "py_func", called) if kernel is None else kernel
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":

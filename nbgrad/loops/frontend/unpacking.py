@@ -1,0 +1,84 @@
+"""Unpacking: targets with a star, and values that are held while names are set one after another."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..ir.terms import Element, Length, Term, Variable, subterms
+from .array_expressions import ArrayExpr, Elementwise, Leaf, Lowered, Op, Scalar, TupleExpr
+from .records import is_record
+from .syntax import stored_names, unparse
+
+if TYPE_CHECKING:
+    from .assignments import Assignments
+
+__all__ = ["hold_items", "without_star"]
+
+
+def without_star(
+    low: Assignments, s: ast.stmt, target: ast.Tuple | ast.List, value: ast.expr
+) -> tuple[ast.Tuple | ast.List, ast.expr]:
+    """``first, *rest = (a, b, c)`` as ``first, rest = a, (b, c)``, where the number of items is known."""
+    stars = [k for k, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
+    if not stars:
+        return target, value
+    sizes = low.shape_of(value)
+    tree = TupleExpr([Scalar(n) for n in sizes]) if sizes is not None else low.tree(value)
+    if not isinstance(tree, TupleExpr) or is_record(tree):
+        what = f"the targets {unparse(target)} of {unparse(value)}, whose number of items is not known"
+        raise low.source.refuse(s, what, "take slices, as x[0] and x[1:]")
+    (k,), count = stars, len(target.elts)
+    if len(tree.items) < count - 1:
+        what = f"unpacking {len(tree.items)} items into {count - 1} names or more"
+        raise low.source.refuse(s, what, "assign the values one by one")
+    end = len(tree.items) - (count - 1 - k)
+    items = [*tree.items[:k], TupleExpr(tree.items[k:end]), *tree.items[end:]]
+    starred = target.elts[k]
+    assert isinstance(starred, ast.Starred)
+    plain = ast.Tuple([*target.elts[:k], starred.value, *target.elts[k + 1 :]], ast.Store())
+    nodes: list[ast.expr] = [ast.copy_location(Lowered(t), value) for t in items]
+    return ast.copy_location(plain, target), ast.copy_location(ast.Tuple(nodes, ast.Load()), value)
+
+
+def hold_items(
+    low: Assignments, s: ast.stmt, target: ast.Tuple | ast.List, items: list[ArrayExpr], nodes: list[ast.expr]
+) -> list[ArrayExpr]:
+    """The items that are unpacked, with what setting the targets may change evaluated before."""
+    if len(items) == 1 and not isinstance(items[0], Leaf | TupleExpr):
+        return items
+    names = stored_names([ast.copy_location(ast.Expr(target), s)])
+    mine = {low.local(ast.Name(n, ast.Load())) for n in names} if len(items) > 1 else set()
+    subscripts = any(isinstance(t, ast.Subscript) for t in target.elts)
+
+    def held(item: ArrayExpr, t: ast.expr, node: ast.expr, several: bool) -> ArrayExpr:
+        if isinstance(item, TupleExpr) and not is_record(item):
+            nodes, targets = (_items(n, len(item.items)) for n in (node, t))
+            inner = zip(item.items, targets, nodes, strict=True)
+            return TupleExpr([held(i, each, n, several) for i, each, n in inner], item.tuple_class)
+        if isinstance(item, Op) and several:
+            item = Leaf(Elementwise(low, s).materialise(item, low.names.fresh("held")), True)
+        if isinstance(item, Scalar) and several and _may_change(item.term, subscripts, mine):
+            item = Scalar(Variable(low.fresh_scalar("held", item.term)))
+        if isinstance(item, Leaf) and not item.fresh and any(
+            low.owners.get(n) == low.storage_of(item.view.name) and n in low.arrays for n in names
+        ):  # fmt: skip
+            if not isinstance(t, ast.Name) or not low.read_only(t.id, node):
+                raise low.source.refuse(s, "arrays assigned to other names", "write a, b = b, a, or copy elements")
+            item = Leaf(low.copy_of(item.view, s, ""), True)
+        return item
+
+    return [held(i, t, n, len(items) > 1) for i, t, n in zip(items, target.elts, nodes, strict=True)]
+
+
+def _items(node: ast.expr, count: int) -> list[ast.expr]:
+    """The items of a tuple that is written out, or the expression itself for each of its items."""
+    plain = isinstance(node, ast.Tuple | ast.List) and len(node.elts) == count
+    return node.elts if plain else [node] * count  # type: ignore[attr-defined]
+
+
+def _may_change(term: Term, elements: bool, names: set[str]) -> bool:
+    """Whether setting some `names`, or `elements` of arrays, may change a scalar."""
+    return bool(term.named if elements else term.named & names) or any(
+        isinstance(t, Element) or (isinstance(t, Length) and t.axis is not None) for t in subterms(term)
+    )
