@@ -48,6 +48,48 @@ def until(x):
     return sum(ts), len(ts)
 
 
+def queue(x):
+    """Taken and put at both ends."""
+    q = [x[0], x[1]]
+    s, k = 0.0, 0
+    while q:
+        v = q.pop(0)
+        s += v * v * k
+        k += 1
+        if k < 5:
+            q.append(v * x[2])
+            q.insert(0, v * s + x[3])
+        elif len(q) > 3:
+            q.pop()
+            q.pop(0)
+    return s
+
+
+def extended(x):
+    q = []
+    q.extend([x[0], x[1] * x[2]])
+    q.extend((q[0] * q[1], len(q), q[-1]))  # evaluated before any of them is appended
+    q.extend(x)
+    q.extend(v * v for v in x)
+    q.extend([v * i for i, v in enumerate(x) if v > 0])
+    r = [2.0]
+    r.extend(q)
+    r.insert(0, q[3] * r[0])
+    s = 0.0
+    for i, v in enumerate(r):
+        s += v * i
+    return s * len(q)
+
+
+def taken_into_elements(x):
+    """The place is found when the item is gone."""
+    y = np.zeros(4)
+    q = [x[0], x[1], x[2]]
+    y[len(q)] = q.pop()
+    y[len(q)] = q.pop(0)
+    return y[2] ** 2 + 3 * y[1] * y[2] + 5 * y[3]
+
+
 def two_lists(x):
     a = []
     b = list()
@@ -212,6 +254,7 @@ def lengths_given(x, lengths):
 
 ROWS = {
     squares: (X,), chosen: (X,), path: (0.3 * X,), until: (X,), two_lists: (X,), begun_again: (0.3 * X, 10),
+    queue: (X,), extended: (X,), taken_into_elements: (X,),
     stack: (X,), repeated_item: (X,), display: (X,), inner: (X, 0.3), inlined: (0.3 * X, 0.3), selected: (X,),
     pairs: (X, A), in_a_loop: (0.3 * X, 4), same_names: (X,), quantified: (X,), backwards: (0.3 * X, A),
     sizes_by_value: (A, np.zeros(4, int)), doubled: (X,), lengths_given: (X, np.array([2, 3, 10, 0, 1])),
@@ -227,7 +270,18 @@ def test_lists(name):
 
 
 def test_compiled():
-    for f in (path, begun_again, stack, in_a_loop, repeated_item, sizes_by_value, doubled, lengths_given):
+    for f in (
+        path,
+        begun_again,
+        stack,
+        queue,
+        extended,
+        in_a_loop,
+        repeated_item,
+        sizes_by_value,
+        doubled,
+        lengths_given,
+    ):
         agrees(f, ROWS[f])
         twice(f, ROWS[f])
 
@@ -257,8 +311,14 @@ def test_lists_out_of_range():
         b = y.pop()
         return a * b
 
+    def popped_in_front(x):
+        y = [x[0]]
+        y.pop(0)
+        a = y.pop(0)
+        return a
+
     with uncompiled():
-        for f in (last, popped):
+        for f in (last, popped, popped_in_front):
             with pytest.raises(IndexError):
                 nb.adjoint(f).value_and_grad(-np.ones(3))
 
@@ -313,7 +373,35 @@ def in_parallel(x):
     return s
 
 
-@pytest.mark.parametrize("f", [added, returned, shared, while_looping, sliced], ids=lambda f: f.__name__)
+def taken_inside(x):
+    y = [x[0], x[1]]
+    return y.pop(1)
+
+
+def inserted_inside(x):
+    y = [x[0], x[1]]
+    y.insert(1, x[2])
+    return y[1]
+
+
+def extended_by_itself(x):
+    y = [x[0], x[1]]
+    y.extend(v * 2 for v in y)
+    return y[1]
+
+
+def extended_while_looping(x):
+    y = [x[0], x[1]]
+    for v in y:
+        y.extend([v])
+    return y[1]
+
+
+REFUSED = [added, returned, shared, while_looping, sliced, taken_inside, inserted_inside, extended_by_itself,
+           extended_while_looping]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", REFUSED, ids=lambda f: f.__name__)
 def test_refused(f):
     with pytest.raises(TraceError, match=r"a list that changes|changes in a loop over it"):
         nb.adjoint(f).value_and_grad(X)

@@ -1,7 +1,8 @@
 """Lists of numbers that grow: a vector with spare capacity, and the number of its elements that are in use.
 
 ``y = []`` sets that number to 0, ``y.append(v)`` stores `v` behind the elements in use and adds 1, and whatever reads
-`y` reads the view of the elements in use. The vector itself is allocated at the top of the function.
+`y` reads the view of the elements in use. ``y.pop(0)`` and ``y.insert(0, v)`` shift them, as Python does. The vector
+itself is allocated at the top of the function.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["GrowingLists", "append_item", "empty_list", "grow_to_size", "is_list", "list_items", "nested_loops"]
 
 _CAPACITY = integer(8)
-_CHANGES = ("append", "pop")
+_CHANGES = ("append", "pop", "insert", "extend")
 _READERS = (len, sum, max, min, enumerate, zip, reversed)
 
 
@@ -119,10 +120,9 @@ class _Rewriting(ast.NodeTransformer):
 
     # Changes.
 
-    def appended(self, name: str, value: ast.expr) -> list[ast.stmt]:
-        store = ast.Call(
-            bound_name(append_item, "append"), [ast.Name(name, ast.Load()), self.count(name), self.visit(value)], []
-        )
+    def appended(self, name: str, value: ast.expr, visited: bool = False) -> list[ast.stmt]:
+        item = value if visited else self.visit(value)
+        store = ast.Call(bound_name(append_item, "append"), [ast.Name(name, ast.Load()), self.count(name), item], [])
         more = self.count_set(name, ast.BinOp(self.count(name), ast.Add(), ast.Constant(1)))
         return [ast.Expr(store), more]
 
@@ -132,13 +132,63 @@ class _Rewriting(ast.NodeTransformer):
                 if not _is_list(value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value)):
                     raise self.refused(node, name)
                 return with_all([self.count_set(name, ast.Constant(0)), *self.filled(name, value)], node)
-            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name) as made, attr="pop"), args=[])):
-                if name in self.counts:
-                    last = with_location(ast.Subscript(self.items(made), ast.Constant(-1), ast.Load()), node)
-                    node.targets = [self.visit(t) for t in node.targets]
-                    less = self.count_set(name, ast.BinOp(self.count(name), ast.Sub(), ast.Constant(1)))
-                    return [with_location(ast.Assign(node.targets, last), node), with_location(less, node)]
+            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name) as made, attr="pop"), args=args)):
+                if name in self.counts and _is_end(args):
+                    return with_all(self.popped(made, node.targets, bool(args)), node)
         return self.generic_visit(node)
+
+    def popped(self, made: ast.Name, targets: list[ast.expr], first: bool) -> list[ast.stmt]:
+        """The statements that take the first or last item; targets are evaluated when it is gone."""
+        name, held = made.id, f"{self.counts[made.id]}_item"
+        value = ast.Subscript(self.items(made), ast.Constant(0 if first else -1), ast.Load())
+        plain = all(isinstance(t, ast.Name) for t in targets)
+        taken: list[ast.expr] = targets if plain else [ast.Name(held, ast.Store())]
+        shift = self.shifted(made, [self.less(name)], 1) if first else []
+        assigned = [] if plain else [ast.Assign([self.visit(t) for t in targets], ast.Name(held, ast.Load()))]
+        return [ast.Assign(taken, value), *shift, self.count_set(name, self.less(name)), *assigned]
+
+    def less(self, name: str) -> ast.expr:
+        return ast.BinOp(self.count(name), ast.Sub(), ast.Constant(1))
+
+    def shifted(self, made: ast.Name, bounds: list[ast.expr], by: int) -> list[ast.stmt]:
+        """The loop over a range that sets each item to the one `by` places behind it."""
+        turn = f"{self.counts[made.id]}_turn"
+        other = ast.BinOp(ast.Name(turn, ast.Load()), ast.Add() if by > 0 else ast.Sub(), ast.Constant(abs(by)))
+        target = ast.Subscript(self.items(made), ast.Name(turn, ast.Load()), ast.Store())
+        move = ast.Assign([target], ast.Subscript(self.items(made), other, ast.Load()))
+        loop = ast.Call(bound_name(range, "range"), bounds, [])
+        return [ast.For(ast.Name(turn, ast.Store()), loop, [move], [])]
+
+    def inserted(self, made: ast.Name, value: ast.expr) -> list[ast.stmt]:
+        """The statements that insert an item before all others."""
+        held = ast.Name(f"{self.counts[made.id]}_item", ast.Load())
+        first = ast.Subscript(self.items(made), ast.Constant(0), ast.Store())
+        bounds = [self.less(made.id), ast.Constant(0), ast.UnaryOp(ast.USub(), ast.Constant(1))]
+        return [
+            ast.Assign([ast.Name(held.id, ast.Store())], self.visit(value)),
+            *self.appended(made.id, held, visited=True),
+            *self.shifted(made, bounds, -1),
+            ast.Assign([first], held),
+        ]
+
+    def extended(self, made: ast.Name, value: ast.expr) -> list[ast.stmt]:
+        """The statements that append the items of a display, a comprehension, or what can be looped over."""
+        name = made.id
+        if isinstance(value, ast.List | ast.Tuple):
+            held = [f"{self.counts[name]}_item{k}" for k in range(len(value.elts))]
+            first = [
+                ast.Assign([ast.Name(h, ast.Store())], self.visit(v)) for h, v in zip(held, value.elts, strict=True)
+            ]
+            return [*first, *(t for h in held for t in self.appended(name, ast.Name(h, ast.Load()), visited=True))]
+        if any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value)):
+            raise self.refused(value, name)
+        if isinstance(value, ast.ListComp | ast.GeneratorExp):
+            return nested_loops(value.generators, self.appended(name, value.elt), self.visit)
+        item = f"{self.counts[name]}_item"
+        counted = isinstance(value, ast.Name) and value.id in self.counts
+        over = self.items(value) if counted else self.visit(value)  # type: ignore[arg-type]
+        body = self.appended(name, ast.Name(item, ast.Load()), visited=True)
+        return [ast.For(ast.Name(item, ast.Store()), over, body, [])]
 
     def filled(self, name: str, value: ast.expr) -> list[ast.stmt]:
         """The statements that append the items of a new list."""
@@ -159,6 +209,14 @@ class _Rewriting(ast.NodeTransformer):
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[item], keywords=[]):
                 if name in self.counts:
                     return with_all(self.appended(name, item), node)
+            case ast.Call(func=ast.Attribute(value=ast.Name() as made, attr=method), args=args, keywords=[]):
+                if made.id in self.counts and method == "insert" and len(args) == 2 and _is_end(args[:1]):
+                    return with_all(self.inserted(made, args[1]), node)
+                if made.id in self.counts and method == "extend" and len(args) == 1:
+                    return with_all(self.extended(made, args[0]), node)
+                if made.id in self.counts and method == "pop" and _is_end(args):
+                    unused = ast.Name(f"{self.counts[made.id]}_item", ast.Store())
+                    return with_all(self.popped(made, [unused], bool(args)), node)
         return self.generic_visit(node)
 
     # Reads.
@@ -217,6 +275,12 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         return self.tested(node) if isinstance(node.op, ast.Not) else self.generic_visit(node)
+
+
+def _is_end(args: list[ast.expr]) -> bool:
+    """Whether the arguments of ``pop`` or ``insert`` say an end: none, the last item, or 0, the first."""
+    return not args or (len(args) == 1 and isinstance(args[0], ast.Constant) and args[0].value is not False
+                        and args[0].value == 0)  # fmt: skip
 
 
 def _is_direct(loop: ast.For) -> bool:
