@@ -412,3 +412,18 @@ def test_methods_of_other_values_are_refused_when_called():
 
     with pytest.raises(TraceError, match=r"the method x\.velocity"):
         nb.adjoint(f).value_and_grad(np.ones(3))
+
+
+def test_numbers_that_are_set_before_an_error_stay_set():
+    def f(spring, d):
+        spring.stiffness += d
+        if spring.stiffness > 2.0:
+            raise ValueError("too stiff")
+        return spring.force(d)
+
+    adj, spring = nb.adjoint(f), Spring(1.0)
+    adj.value_and_grad(spring, 0.5)
+    assert spring.stiffness == 1.5
+    with pytest.raises(ValueError, match="too stiff"):
+        adj.value_and_grad(spring, 1.0)
+    assert spring.stiffness == 2.5

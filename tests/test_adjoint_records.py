@@ -102,3 +102,57 @@ def test_fields_that_are_called_as_attributes_of_arrays():
     for g, given in ((of_record, a[0]), (transposed, a), (written, a[0])):
         with pytest.raises(TraceError, match=r"an attribute of every record and array, too.*write [pa]\['(size|T)'\]"):
             nb.adjoint(g).value_and_grad(given)
+
+
+def test_what_was_written_before_an_error_stays_written():
+    def f(a, x):
+        a[0].a = 2 * x
+        if x > 1.0:
+            raise ValueError("too large")
+        a[1].a = x
+        return a[0].a * x
+
+    adj = nb.adjoint(f)
+    for x in (0.5, 3.0, 0.5):
+        points = filled(POINT, 2)
+        expected = points.copy()
+        for function, given in ((f, expected.view(np.recarray)), (adj.value_and_grad, points)):
+            if x == 3.0:
+                with pytest.raises(ValueError, match="too large"):
+                    function(given, x)
+            else:
+                function(given, x)
+        assert points.tobytes() == expected.tobytes()
+
+
+def test_read_only_records_are_called_by_their_names():
+    def f(p, x):
+        p.a = x
+        return p.a * p.b
+
+    points = filled(POINT, 2)
+    adj = nb.adjoint(f)
+    assert adj.value_and_grad(points[0], 3.0)[0] == 3.0 * points[0]["b"]
+    points.flags.writeable = False
+    before = points.copy()
+    with pytest.raises(AttrError, match=r"f: p is read-only, and is written; pass p.copy\(\)"):
+        adj.value_and_grad(points[0], 4.0)
+    assert points.tobytes() == before.tobytes()
+
+
+def test_fields_that_are_not_read_may_have_any_dtype():
+    def f(a, x):
+        return a["x"][0] * x * a["count"][1]
+
+    fields = [("x", "f8"), ("half", "f2"), ("name", "U3"), ("count", "u2"), ("complex", "c16"), ("long", np.longdouble)]
+    points = np.zeros(2, fields)
+    points["x"], points["count"] = [0.5, 2.0], [7, 3]
+    value, (gradient, slope) = nb.adjoint(f).value_and_grad(points, 4.0)
+    assert (value, slope) == (6.0, 1.5)
+    np.testing.assert_array_equal(gradient["x"], [12.0, 0.0])
+
+    def halves(a):
+        return a["half"][0]
+
+    with pytest.raises(TraceError, match="the field half, of the dtype float16"):
+        nb.adjoint(halves).value_and_grad(points)

@@ -293,8 +293,8 @@ class Adjoint(_Differentiated):
         bound_args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(bound_args)) is not None:
             inner, form, flat = parts
-            value, gradients = inner.value_and_grad(*flat)
-            form.write_back(bound_args, flat, inner._last.f)
+            with self._written_back(*parts, bound_args):
+                value, gradients = inner.value_and_grad(*flat)
             return value, form.gradients(bound_args, self._argnums, gradients)
         program = self._generated(bound_args)
         f = program.f
@@ -320,8 +320,8 @@ class Adjoint(_Differentiated):
         args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(args)) is not None:
             inner, form, flat = parts
-            pull = inner.vjp(*flat)
-            form.write_back(args, flat, inner._last.f)
+            with self._written_back(*parts, args):
+                pull = inner.vjp(*flat)
             pull._gradient_form = partial(form.gradients, args, self._argnums)
             return pull
         program = self._generated(args)

@@ -6,7 +6,8 @@ generated otherwise: where they decide which array a name is bound to, or how ma
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,15 @@ class FlattensArguments:
         if form.has_records:
             form.check_sharing(args, flattened._variant(flattened._generate, flat, True).f)
         return flattened, form, flat
+
+    @contextmanager
+    def _written_back(self, flattened: Any, form: Structure, flat: tuple, args: tuple) -> Iterator[None]:
+        """Copy fields that were written back into the arguments, also those that were when an error leaves the call."""
+        try:
+            yield
+        finally:
+            if flattened._last is not None:
+                form.write_back(args, flat, flattened._last.f)
 
     def _flattened_for(self, form: Structure, args: tuple) -> Any:
         """An object like this one for arguments that are flattened so."""

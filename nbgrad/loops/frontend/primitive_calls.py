@@ -64,9 +64,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CallTape", "lower_primitive_call", "primal_call", "reverse_call", "tangent_call"]
 
-#: The index of all elements.
-_EVERYTHING = Global("...", ...)
-
 
 # Lowering.
 
@@ -413,9 +410,7 @@ def _jvp_call(s: Call, f: Function, dots: dict[str, str], found: str) -> list[It
     items: list[Item] = [Bind((found,), _called(s.jvp, s, [*tangents, result, *arguments]))]
     for k, r in enumerate(s.results):
         if r in dots:
-            chosen = TupleItem(value, k) if s.returns_tuple else value
-            whole = Element(dots[r], (_EVERYTHING,))
-            items.append(Step(whole, "=", chosen) if f.ranks.get(r) else Bind((dots[r],), chosen))
+            items.append(Bind((dots[r],), TupleItem(value, k) if s.returns_tuple else value))
     return items
 
 
@@ -450,9 +445,9 @@ def tangent_call(s: Call, dots: dict[str, str], f: Function, fresh: Callable[[st
     """The tangents of the results: a call of the jvp, or of the vjp for each element."""
     items = primal_call(s, f)
     active = [r for r in s.results if r in dots]
-    items += [zero_cotangent(r, dots, f) for r in active if not s.value_name]
     if active and s.jvp:
         return [*items, *_jvp_call(s, f, dots, fresh("found"))]
+    items += [zero_cotangent(r, dots, f) for r in active if not s.value_name]
     for r in active:
         one, at, found = fresh("one"), fresh("at"), fresh("found")
         vjp_call, parts = _vjp_call(s, f, {r: one}, _contiguous_arguments(s, f), found)

@@ -25,9 +25,7 @@ class RecordType:
 
     @property
     def _fields(self) -> tuple[str, ...]:
-        return tuple(
-            [n for n in self.dtype.names or () if self.dtype[n].base.kind in "fiub" or self.dtype[n].base.names]
-        )
+        return tuple([n for n in self.dtype.names or () if _has_numbers(self.dtype[n].base)])
 
     def inner(self, name: str) -> RecordType | None:
         """The type of a field that is structured itself; None for others."""
@@ -73,6 +71,11 @@ class RecordType:
             return np.zeros_like(like)
         made = np.zeros((), like.dtype)
         return made.view(np.recarray)[()] if isinstance(like, np.record) else made[()]
+
+
+def _has_numbers(dtype: np.dtype) -> bool:
+    """Whether a field is, or has, numbers that generated code can read. It reads unsigned integers as int64."""
+    return bool(dtype.names) or dtype.kind in "iub" or dtype.newbyteorder("=") in (np.float32, np.float64)
 
 
 def is_record_argument(a: Any) -> bool:

@@ -159,7 +159,7 @@ class Structure:
         return any(map(_has_records, self.forms))
 
     def check_sharing(self, args: tuple, f: Any) -> None:
-        """Refuse memory that the function `f` modifies through one argument and has in another, too; but for arrays of
+        """Refuse memory that the function `f` modifies and cannot, or has in another argument, too; but for arrays of
         numbers, which are looked at where they are passed on."""
         flat = iter(f.parameters)
         parts = [
@@ -168,6 +168,8 @@ class Structure:
             for part, mine in _memory(form, a, flat)
         ]
         for k, (name, part, written) in enumerate(parts):
+            if written and part.dtype.names and not part.flags.writeable:
+                raise AttrError(f"{self.name}: {name} is read-only, and is written; pass {name}.copy()")
             for other, shared, _ in (*parts[:k], *parts[k + 1 :]) if written else ():
                 if shared is part and part.dtype.names:
                     what = "array" if isinstance(part, np.ndarray) else "record"
@@ -249,7 +251,7 @@ def _write_back(form: Form, a: Any, values: Iterator, modified: set[str]) -> Non
         for name, inner in zip(record._fields, form[1], strict=True):
             if inner is None:
                 parameter, value = next(values)
-                if parameter in modified:
+                if parameter in modified and value.flags.writeable:
                     record.put(a, name, value)
             else:
                 _write_back(inner, record.part(a, name), values, modified)
