@@ -427,3 +427,16 @@ def test_numbers_that_are_set_before_an_error_stay_set():
     with pytest.raises(ValueError, match="too stiff"):
         adj.value_and_grad(spring, 1.0)
     assert spring.stiffness == 2.5
+
+
+def test_instances_in_dictionaries():
+    def pull(spring, d):
+        return spring.force(d)
+
+    def f(spring, d):
+        held = {"spring": spring, "d": d}
+        return pull(**held) * held["spring"].stiffness
+
+    value, (gradient, slope) = nb.adjoint(f).value_and_grad(Spring(1.5), 0.5)
+    assert value == f(Spring(1.5), 0.5)
+    assert (gradient.stiffness, slope) == pytest.approx((-2 * 1.5 * 0.5**2, -2 * 1.5**2 * 0.5))

@@ -156,3 +156,29 @@ def test_fields_that_are_not_read_may_have_any_dtype():
 
     with pytest.raises(TraceError, match="the field half, of the dtype float16"):
         nb.adjoint(halves).value_and_grad(points)
+
+
+def test_records_in_dictionaries():
+    def read(a, x):
+        p, total = a[1], 0.0
+        held = {"p": p, "x": x}
+        p.a = 3.0 * x
+        for i in range(len(a)):
+            q = a[i]
+            other = {"q": q}
+            total += other["q"].b * x
+        return held["p"].a * held["x"] + total
+
+    def rebound(a, x):
+        p = a[1]
+        held = dict(p=p)
+        p = a[0]
+        return held["p"].a * x
+
+    points = filled(POINT, 3)
+    value, (gradient, slope) = nb.adjoint(read).value_and_grad(points.copy(), 0.7)
+    assert value == pytest.approx(read(points.copy().view(np.recarray), 0.7), rel=1e-14)
+    np.testing.assert_array_equal(gradient["b"], 0.7)
+    assert slope == pytest.approx(6 * 0.7 + np.sum(points["b"]))
+    with pytest.raises(TraceError, match="p, a record in a dictionary"):
+        nb.adjoint(rebound).value_and_grad(points, 0.7)

@@ -28,7 +28,8 @@ from .array_expressions import (
 from .function_table import MANY, lowers, method
 from .implicit_errors import check_call
 from .partial_evaluation import is_none
-from .records import is_record, shape_of_record
+from .record_types import is_record
+from .records import shape_of_record
 from .reductions import Reductions
 from .reshaping import contiguous, reshaped
 from .syntax import unparse

@@ -30,7 +30,8 @@ from .array_expressions import (
 from .copy_insertion import CopyInsertion, is_swap
 from .growing_lists import is_list
 from .mod_ref import modified_arrays
-from .records import assign_to_record, bind_record, bound_record, is_record, record_argument
+from .record_types import is_record
+from .records import assign_to_record, bind_record, bound_record, record_argument
 from .scope import Pack, name_of
 from .static_values import bind_static
 from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse

@@ -43,7 +43,8 @@ from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
-from .records import copy_of_record, instance_of_method, is_record, refuse_record, views_of
+from .record_types import is_record
+from .records import copy_of_record, instance_of_method, refuse_record, views_of
 from .recursion import check_depth, constant_argument, too_deep
 from .reductions import Reductions
 from .source import Source

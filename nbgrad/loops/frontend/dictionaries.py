@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..ir.terms import Constant
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr
 from .messages import Message
+from .record_types import is_record
 from .syntax import bound_to, unparse
 
 if TYPE_CHECKING:
@@ -67,19 +68,19 @@ def dictionary_display(low: Expressions, node: ast.expr) -> Static | None:
 
 
 def _require_one_array(low: Expressions, node: ast.expr, tree: ArrayExpr) -> None:
-    """Refuse an array whose name may be bound to another one while the dictionary holds it."""
-    if not tree.rank or not isinstance(tree, Leaf) or tree.fresh:
+    """Refuse an array or record whose name may be bound to another one while the dictionary holds it."""
+    if not is_record(tree) and (not tree.rank or not isinstance(tree, Leaf) or tree.fresh):
         return
     name = node.id if isinstance(node, ast.Name) else ""
     sets = low.stores.count(name) + (name in low.source.signature.parameters)
     if sets > 1 or not name:
-        what = f"{unparse(node)}, an array in a dictionary"
+        what = f"{unparse(node)}, {'a record' if is_record(tree) else 'an array'} in a dictionary"
         raise low.source.refuse(node, what, "give it a name that is set once, or pass it as an argument")
 
 
 def lasting(low: Expressions, node: ast.expr, tree: ArrayExpr) -> ArrayExpr:
     """A value as a dictionary holds it."""
-    if isinstance(tree, TupleExpr):
+    if isinstance(tree, TupleExpr) and not is_record(tree):
         return TupleExpr([lasting(low, node, t) for t in tree.items], tree.tuple_class)
     number = isinstance(tree, Scalar) and not isinstance(tree.term, Constant)
     return low.evaluate_first(node, tree) if number or isinstance(tree, Op) else tree  # type: ignore[attr-defined]

@@ -45,11 +45,13 @@ from .array_expressions import (
 from .captured_constants import CapturedConstants
 from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional
+from .dictionaries import dictionary_of
 from .element_types import called_function
 from .function_table import MODULES
 from .implicit_errors import check_division, in_range, index_may_raise
 from .numpy_library import masked
-from .records import attribute_of_record, is_record, item_of_record
+from .record_types import is_record
+from .records import attribute_of_record, item_of_record
 from .reshaping import contiguous, reshaped
 from .scope import Pack
 from .static_values import described, static_item, static_value
@@ -221,7 +223,9 @@ class Expressions(CapturedConstants):
     def attribute(self, node: ast.Attribute) -> ArrayExpr:
         """An attribute of a named tuple, an array, a module or a value from outside."""
         owner = node.value
-        if self.tuple_of(owner_of(owner)) is not None or isinstance(owner, ast.Call | ast.IfExp | Lowered):
+        in_dictionary = isinstance(owner, ast.Subscript) and dictionary_of(self, owner.value) is not None
+        tuples = self.tuple_of(owner_of(owner)) is not None or isinstance(owner, ast.Call | ast.IfExp | Lowered)
+        if tuples or in_dictionary:
             tree = self.tree(owner)
             if isinstance(tree, TupleExpr):
                 if is_record(tree):

@@ -41,7 +41,8 @@ from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, nested_loops
 from .instance_types import InstanceType
 from .live_range_splitting import loop_target_text
-from .records import has_instance, is_record, shape_of_record
+from .record_types import is_record
+from .records import has_instance, shape_of_record
 from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import bound_name, children, stored_names, subtrees
 from .views import View, fold_negation

@@ -37,8 +37,8 @@ from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
 from .print_lowering import lower_print
 from .print_statements import prints
-from .record_types import RecordType
-from .records import is_record, record_parameter, result_record
+from .record_types import RecordType, is_record
+from .records import record_parameter, result_record
 from .reshaping import resolve_reshaped
 from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
 from .scope import LoweringState, Pack, name_of

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...errors import AttrError
 
-__all__ = ["RecordType", "is_record_argument", "record_type"]
+__all__ = ["RecordType", "is_record", "is_record_argument", "record_type"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,11 @@ class RecordType:
             return np.zeros_like(like)
         made = np.zeros((), like.dtype)
         return made.view(np.recarray)[()] if isinstance(like, np.record) else made[()]
+
+
+def is_record(tree: object) -> bool:
+    """Whether a tree, or what a name is bound to, is a structured array or a record."""
+    return isinstance(getattr(tree, "tuple_class", None) or getattr(tree, "of", None), RecordType)
 
 
 def _has_numbers(dtype: np.dtype) -> bool:

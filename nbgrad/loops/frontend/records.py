@@ -16,7 +16,7 @@ from ..ir.terms import Element, Variable
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, Static, TupleExpr, copy_of_values
 from .instance_types import InstanceType
 from .instances import attribute_of_instance, set_attribute
-from .record_types import RecordType
+from .record_types import RecordType, is_record
 from .scope import Pack
 from .static_values import static_value
 from .structured_control import with_location
@@ -35,7 +35,6 @@ __all__ = [
     "copy_of_record",
     "has_instance",
     "instance_of_method",
-    "is_record",
     "item_of_record",
     "record_argument",
     "record_parameter",
@@ -44,11 +43,6 @@ __all__ = [
     "shape_of_record",
     "views_of",
 ]
-
-
-def is_record(tree: object) -> bool:
-    """Whether a tree, or what a name is bound to, is a structured array or a record."""
-    return isinstance(getattr(tree, "tuple_class", None) or getattr(tree, "of", None), RecordType)
 
 
 def has_instance(tree: ArrayExpr) -> bool:

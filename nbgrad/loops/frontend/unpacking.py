@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..ir.terms import Element, Length, Term, Variable, subterms
 from .array_expressions import ArrayExpr, Elementwise, Leaf, Lowered, Op, Scalar, TupleExpr
-from .records import is_record
+from .record_types import is_record
 from .syntax import stored_names, unparse
 
 if TYPE_CHECKING:
