@@ -25,6 +25,9 @@ def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
         return _membership(low, node)
     if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
+        if any(isinstance(x, ast.Constant) and x.value is None for x in (node.left, *node.comparators)):
+            what = f"{unparse(node)}, which depends on what has run before"
+            raise low.source.refuse(node, what, "hold it in a bool beside the value, as started = False")
         raise low.source.refuse(node, "'is' and 'in'", "use ==")
     parts = [low.tree(node.left), *(low.tree(c) for c in node.comparators)]
     if any(isinstance(p, TupleExpr) for p in parts):
