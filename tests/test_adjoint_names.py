@@ -225,3 +225,10 @@ def test_more_branches_than_python_takes_are_refused(transform, count):
     with pytest.raises(TraceError, match=r"line \d+: too many branches and loops around this .*; choose by an index"):
         transform(function(chain(count)))
     agrees(function(chain(80)), copies((U, 0.3)), rtol=1e-5)
+
+
+def test_more_cases_than_python_takes_branches_are_refused():
+    cases = [line for k in range(200) for line in (f"        case {k}:", f"            return u[0] * {k}.0")]
+    source = "\n".join(["def f(u, k):", "    match k:", *cases, "    return u[0]\n"])
+    with pytest.raises(TraceError, match=r"too many branches and loops around this .*each case"):
+        nb.adjoint(function(source))

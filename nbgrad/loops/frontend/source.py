@@ -155,11 +155,9 @@ class Source:
         if not isinstance(node, ast.FunctionDef):
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def")
         self.first -= 1
+        self._refuse_deep_nesting(node)  # before it is visited, which takes Python's stack
         node = cast(ast.FunctionDef, MatchStatements(self, node).visit(node))
-        if deep := too_deep(node):
-            at = f"{self.file}, line {self.first + deep.lineno}"
-            what = "too many branches and loops around this (each elif counts as one)"
-            raise TraceError(f"adjoint: {at}: {what}; choose by an index into an array, or in a loop")
+        self._refuse_deep_nesting(node)  # each case is a branch now
         captured = inspect.getclosurevars(plain).nonlocals
         self.module = str(plain.__module__)
         self.outer_values = {**vars(builtins), **plain.__globals__, **captured}
@@ -175,6 +173,12 @@ class Source:
         read = {n: self.outer_values.get(n) for n in all_names(self.node)}
         self.outer_values |= {n: dict(v) for n, v in read.items() if isinstance(v, dict)}  # as they are now
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
+
+    def _refuse_deep_nesting(self, node: ast.FunctionDef) -> None:
+        if deep := too_deep(node):
+            at = f"{self.file}, line {self.first + deep.lineno}"
+            what = "too many branches and loops around this (each elif, and each case, counts as one)"
+            raise TraceError(f"adjoint: {at}: {what}; choose by an index into an array, or in a loop")
 
     def inner(
         self, name: str, node: ast.FunctionDef | ast.Lambda, around: object, evaluated: Callable[[ast.expr], ast.expr]
