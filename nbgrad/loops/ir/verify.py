@@ -61,6 +61,8 @@ class _Verifier:
         self.f, self.after = f, after
         self.ranks = f.ranks
         self.statements: set[int] = set()
+        #: The names that the blocks of a statement define.
+        self.sets_inside: dict[Statement, set[str]] = {}
         #: What holds scalars from before a loop: those that are not set yet get an initial value when this is printed.
         self.held = {n for s in walk(f.body) if isinstance(s, Loop) for n in s.values_before_loop.values()}
 
@@ -71,6 +73,7 @@ class _Verifier:
                 self.fail(s, "it is in the function twice")
             self.statements.add(id(s))
             self.statement(s)
+        self.collect_sets(f.body)
         defined = {*f.parameters, *f.constants}
         self.definitions(f.body, defined, frozenset())
         for name in f.results or []:
@@ -147,16 +150,30 @@ class _Verifier:
         iteration, too, must not read them.
         """
         for s in block:
+            known = defined | carried if carried else defined
             for t in () if getattr(s, "name", "") in self.held else terms_of(s):
-                self.defined(s, t, _always_evaluated(t), defined)
-                self.defined(s, t, t.named, defined | carried)
+                if not t.named <= defined:
+                    self.defined(s, t, _always_evaluated(t), defined)
+                    self.defined(s, t, t.named, known)
             for n in writes(s) if isinstance(s, Store | Swap) else ():
-                self.defined(s, Variable(n), {n}, defined | carried)
+                self.defined(s, Variable(n), {n}, known)
             defined |= _sets(s)
-            inside = {n for inner in nested_blocks(s) for t in walk(inner) for n in _sets(t)}
-            for inner in nested_blocks(s):  # neither may run in the first iteration of a loop around
+            if not (blocks := nested_blocks(s)):
+                continue
+            inside = self.sets_inside[s]
+            for inner in blocks:  # neither may run in the first iteration of a loop around
                 self.definitions(inner, defined | carried, carried | inside if isinstance(s, Loop) else carried)
             defined |= inside
+
+    def collect_sets(self, block: Block) -> set[str]:
+        """The names that a block defines; :attr:`sets_inside` is filled with those of nested ones."""
+        found = set[str]()
+        for s in block:
+            found |= _sets(s)
+            if blocks := nested_blocks(s):
+                self.sets_inside[s] = set().union(*map(self.collect_sets, blocks))
+                found |= self.sets_inside[s]
+        return found
 
     def defined(self, s: Statement, t: Term, names: Iterable[str], defined: set[str]) -> None:
         missing = set(names) - defined
