@@ -41,6 +41,8 @@ class DependenceTests:
         #: Scalars that take several values.
         self.varying = {n for n, s in scalar_writes if enclosing[s] or isinstance(s, Loop) or written[n] > 1}
         self.no_overwrite_cache: dict[tuple, bool] = {}
+        self._overwritten_arrays: dict[Loop, frozenset[str]] = {}
+        self._with_overwrite: dict[Store, frozenset[Statement]] = {}
         self.f = f
         #: The tests around a statement, with their outcomes.
         self.tests: dict[Statement, tuple[tuple[Term, bool], ...]] = {}
@@ -122,6 +124,49 @@ class DependenceTests:
         return x is not None and is_infeasible(
             system([*self._loop_constraints(loops, names), *from_tests]), less_or_equal(x, {}, 1)
         )
+
+    def overwritten_arrays(self, nest: Loop) -> frozenset[str]:
+        """The arrays of which a nest of loops provably writes every element, each in as many loops as it has axes."""
+        if nest not in self._overwritten_arrays:
+            around = len(self.enclosing[nest])
+            self._overwritten_arrays[nest] = frozenset(
+                t.array
+                for t in walk([nest])
+                if isinstance(t, Store)
+                and t.array not in self.swapped
+                and self.tests[t] == self.tests[nest]
+                and self._covers(t, self.enclosing[t][around:])
+            )
+        return self._overwritten_arrays[nest]
+
+    def statements_with_overwrite(self, s: Store) -> frozenset[Statement]:
+        """The nest of loops, with all that is in it, in which another store overwrites each element of the array before
+        `s` does; nothing if there is none."""
+        if s not in self._with_overwrite:
+            self._with_overwrite[s] = frozenset()
+            loops, rank = self.enclosing[s], len(s.index)
+            for t in walk(loops[0].body) if loops else ():
+                around = self.enclosing[t]
+                first = isinstance(t, Store) and t.target == s.target and t is not s and loops[: len(around)] == around
+                if first and self.program_order[t] < self.program_order[s] and len(around) >= rank:
+                    nest = around[len(around) - rank]
+                    if self.tests[t] == self.tests[nest] and self._covers(t, around[len(around) - rank :]):  # type: ignore[arg-type]
+                        self._with_overwrite[s] = frozenset(walk([nest]))
+        return self._with_overwrite[s]
+
+    def _covers(self, s: Store, loops: tuple[Loop, ...]) -> bool:
+        """Whether the loops around a store run through all indices of its array."""
+        by_variable: dict[Term, Loop] = {Variable(p.index): p for p in loops if p.index and not p.exit_flag}
+        if len(s.index) != len(loops) or by_variable.keys() != set(s.index):
+            return False
+        for k, variable in enumerate(s.index):
+            loop = by_variable[variable]
+            stop, length = self._linear_form(loop.stop, {}), {_length(s.array, k): 1}
+            if offset(loop.start) != (None, 0) or _constant_step(loop) != 1 or stop is None:
+                return False
+            if not is_infeasible(system(self.length_equalities), less_or_equal(stop, length, 1)):
+                return False
+        return True
 
     @cached_property
     def length_equalities(self) -> list[Form]:

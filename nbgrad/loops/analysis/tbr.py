@@ -111,21 +111,32 @@ def choose_storage(f: Function, plan: Plan) -> None:
     swaps = [set(writes(s)) for s in walk(f.body) if isinstance(s, Swap)]
     for _ in swaps:
         saved |= {n for pair in swaps if pair & saved for n in pair}
-    costly: set[Statement] = {
-        s for s in plan.recomputed_definitions if isinstance(s, Assign) and reads(s.value) & saved
+    costly: dict[Statement, set[str]] = {
+        s: found for s in plan.recomputed_definitions if isinstance(s, Assign) and (found := reads(s.value) & saved)
     }
-    if costly:
-        initial = plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions
-        size = _stored_values(plan)
-        plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions = set(), set(), set()
-        _fixed_point(f, plan, costly)
-        if _stored_values(plan) > size:
-            plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions = initial
+    if costly and not _store_if_smaller(f, plan, set(costly)):
+        stored = set[Statement]()
+        arrays = sorted(set().union(*costly.values()))
+        for array in arrays if len(arrays) > 1 else ():
+            more = {s for s, found in costly.items() if array in found}
+            if _store_if_smaller(f, plan, stored | more):
+                stored |= more
     plan.scalar_copies = _scalar_copies_of(plan)
     plan.restored = {writes(s)[0] for s in plan.saved_overwrites}
     plan.restored |= {n for s in walk(f.body) if isinstance(s, Loop) for n in s.values_before_loop}
     plan.restored |= {n for s in walk(f.body) if isinstance(s, Call) and plan.enclosing[s] and not s.value_name
                       for n in writes(s)}  # fmt: skip
+
+
+def _store_if_smaller(f: Function, plan: Plan, stored: set[Statement]) -> bool:
+    """Store these definitions if that takes no more memory than the plan does; whether it was changed."""
+    before, size = (plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions), _stored_values(plan)
+    plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions = set(), set(), set()
+    _fixed_point(f, plan, stored)
+    if _stored_values(plan) <= size:
+        return True
+    plan.saved_overwrites, plan.stored_definitions, plan.recomputed_definitions = before
+    return False
 
 
 def _inverse_increment(f: Function, s: Assign, plan: Plan) -> Term | None:
@@ -266,9 +277,11 @@ def _record_required(block: Block, required: dict[str, dict], plan: Plan, indepe
                 need(adjoint_reads(s, plan), s)
                 if s in plan.saved_overwrites:
                     need(reads(*s.index), s)
+                nest = independence.statements_with_overwrite(s)  # what others need has been saved in it
                 if any(
                     not independence.no_anti_dependence(s, r, adjoint_element_reads(r, s.array, plan))
                     for r in required.get(s.array, ())
+                    if not nest or r in nest
                 ):
                     plan.saved_overwrites.add(s)
             case Call():
@@ -290,12 +303,16 @@ def _record_required(block: Block, required: dict[str, dict], plan: Plan, indepe
             case Loop():
                 for n in s.values_before_loop:
                     required.pop(n, None)
+                before = {n: set(required[n]) for n in required.keys() & independence.overwritten_arrays(s)}
                 while True:
                     start = {k: dict(v) for k, v in required.items()}
                     _record_required(s.body, required, plan, independence)
                     _merge_required(required, start)
                     if {k: len(v) for k, v in start.items()} == {k: len(v) for k, v in required.items()}:
                         break
+                for n, readers in before.items():  # the nest has saved what these need
+                    for r in readers.difference(walk([s])):
+                        del required[n][r]
                 need(adjoint_reads(s, plan), s)
 
 
