@@ -41,8 +41,6 @@ class DependenceTests:
         #: Scalars that take several values.
         self.varying = {n for n, s in scalar_writes if enclosing[s] or isinstance(s, Loop) or written[n] > 1}
         self.no_overwrite_cache: dict[tuple, bool] = {}
-        self._overwritten_arrays: dict[Loop, frozenset[str]] = {}
-        self._with_overwrite: dict[Store, frozenset[Statement]] = {}
         self.f = f
         #: The tests around a statement, with their outcomes.
         self.tests: dict[Statement, tuple[tuple[Term, bool], ...]] = {}
@@ -125,39 +123,31 @@ class DependenceTests:
             system([*self._loop_constraints(loops, names), *from_tests]), less_or_equal(x, {}, 1)
         )
 
-    def overwritten_arrays(self, nest: Loop) -> frozenset[str]:
-        """The arrays of which a nest of loops provably writes every element, each in as many loops as it has axes."""
-        if nest not in self._overwritten_arrays:
-            around = len(self.enclosing[nest])
-            self._overwritten_arrays[nest] = frozenset(
-                t.array
-                for t in walk([nest])
-                if isinstance(t, Store)
-                and t.array not in self.swapped
-                and self.tests[t] == self.tests[nest]
-                and self._covers(t, self.enclosing[t][around:])
-            )
-        return self._overwritten_arrays[nest]
+    @cached_property
+    def overwriting_nests(self) -> dict[Store, Loop]:
+        """Stores that provably write every element of their array in the nest of loops given, one for each axis."""
+        nests = {}
+        for s in self.program_order:
+            if isinstance(s, Store) and len(loops := self.enclosing[s]) >= len(s.index) > 0:
+                nest = loops[-len(s.index)]
+                same_tests = self.tests[s] == self.tests[nest]
+                if s.array not in self.swapped and same_tests and self._covers(s, loops[-len(s.index) :]):
+                    nests[s] = nest
+        return nests
 
-    def statements_with_overwrite(self, s: Store) -> frozenset[Statement]:
-        """The nest of loops, with all that is in it, in which another store overwrites each element of the array before
-        `s` does; nothing if there is none."""
-        if s not in self._with_overwrite:
-            self._with_overwrite[s] = frozenset()
-            loops, rank = self.enclosing[s], len(s.index)
-            for t in walk(loops[0].body) if loops else ():
-                around = self.enclosing[t]
-                first = isinstance(t, Store) and t.target == s.target and t is not s and loops[: len(around)] == around
-                if first and self.program_order[t] < self.program_order[s] and len(around) >= rank:
-                    nest = around[len(around) - rank]
-                    if self.tests[t] == self.tests[nest] and self._covers(t, around[len(around) - rank :]):  # type: ignore[arg-type]
-                        self._with_overwrite[s] = frozenset(walk([nest]))
-        return self._with_overwrite[s]
+    def nest_that_overwrites_first(self, s: Store) -> Loop | None:
+        """A nest of loops around `s` in which another store overwrites each element of the array before `s` does."""
+        loops, order = self.enclosing[s], self.program_order
+        for t, nest in self.overwriting_nests.items():
+            around = self.enclosing[t]
+            if t.target == s.target and order[t] < order[s] and loops[: len(around)] == around:
+                return nest
+        return None
 
     def _covers(self, s: Store, loops: tuple[Loop, ...]) -> bool:
-        """Whether the loops around a store run through all indices of its array."""
+        """Whether loops, as many as the array of a store has axes, run through all of its indices."""
         by_variable: dict[Term, Loop] = {Variable(p.index): p for p in loops if p.index and not p.exit_flag}
-        if len(s.index) != len(loops) or by_variable.keys() != set(s.index):
+        if by_variable.keys() != set(s.index):
             return False
         for k, variable in enumerate(s.index):
             loop = by_variable[variable]

@@ -277,11 +277,11 @@ def _record_required(block: Block, required: dict[str, dict], plan: Plan, indepe
                 need(adjoint_reads(s, plan), s)
                 if s in plan.saved_overwrites:
                     need(reads(*s.index), s)
-                nest = independence.statements_with_overwrite(s)  # what others need has been saved in it
+                readers = set(required.get(s.array, ()))
+                if readers and (nest := independence.nest_that_overwrites_first(s)) is not None:
+                    readers &= set(walk([nest]))  # it has saved what others need
                 if any(
-                    not independence.no_anti_dependence(s, r, adjoint_element_reads(r, s.array, plan))
-                    for r in required.get(s.array, ())
-                    if not nest or r in nest
+                    not independence.no_anti_dependence(s, r, adjoint_element_reads(r, s.array, plan)) for r in readers
                 ):
                     plan.saved_overwrites.add(s)
             case Call():
@@ -303,15 +303,16 @@ def _record_required(block: Block, required: dict[str, dict], plan: Plan, indepe
             case Loop():
                 for n in s.values_before_loop:
                     required.pop(n, None)
-                before = {n: set(required[n]) for n in required.keys() & independence.overwritten_arrays(s)}
+                overwritten = {t.array for t, nest in independence.overwriting_nests.items() if nest is s}
+                before = {n: set(required[n]) for n in required.keys() & overwritten}
                 while True:
                     start = {k: dict(v) for k, v in required.items()}
                     _record_required(s.body, required, plan, independence)
                     _merge_required(required, start)
                     if {k: len(v) for k, v in start.items()} == {k: len(v) for k, v in required.items()}:
                         break
-                for n, readers in before.items():  # the nest has saved what these need
-                    for r in readers.difference(walk([s])):
+                for n, outside in before.items():  # the nest has saved what these need
+                    for r in outside.difference(walk([s])):
                         del required[n][r]
                 need(adjoint_reads(s, plan), s)
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from .array_expressions import Lowered
 from .captured_values import MAX_CONSTANT_ELEMENTS
-from .dictionaries import known_key
+from .dictionaries import display_items, known_key
 from .function_table import row_of
 from .syntax import children, unparse
 
@@ -37,7 +37,10 @@ def chosen_item(low: Expressions, node: ast.expr) -> ast.expr | None:
             default = more[0] if more else ast.copy_location(ast.Constant(None), node)
         case _:
             return None
-    items = _display(low, owner) or _of_module(low, owner)
+    pairs = display_items(low, owner)
+    if any(key is None for key, _ in pairs or ()):
+        raise low.source.refuse(node, f"** in {unparse(owner)}", "give the dictionary a name before")
+    items: dict[str, object] | None = dict(pairs) if pairs else _of_module(low, owner)  # type: ignore[arg-type]
     if items is None:
         return None
     chosen = known_key(low, key)
@@ -57,20 +60,6 @@ def chosen_item(low: Expressions, node: ast.expr) -> ast.expr | None:
         return item
     tree = low.captured_item(node, f"{unparse(owner)}_{chosen}", item)
     return ast.copy_location(Lowered(tree), node)
-
-
-def _display(low: Expressions, node: ast.expr) -> dict[str, object] | None:
-    """The expressions in ``{...}`` or ``dict(...)``, by key; None for other expressions."""
-    match node:
-        case ast.Dict(keys=keys, values=values):
-            pairs = [(k.value if isinstance(k, ast.Constant) else None, v) for k, v in zip(keys, values, strict=True)]
-        case ast.Call(func=ast.Name() as function, args=[], keywords=keywords) if low.function_of(function) is dict:
-            pairs = [(k.arg, k.value) for k in keywords]
-        case _:
-            return None
-    if any(key is None for key, _ in pairs):
-        raise low.source.refuse(node, f"** in {unparse(node)}", "give the dictionary a name before")
-    return {str(key): value for key, value in pairs}
 
 
 def _of_module(low: Expressions, node: ast.expr) -> dict[str, object] | None:

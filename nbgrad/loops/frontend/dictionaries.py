@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from .scope import Scope
 
 __all__ = ["METHODS", "Dictionary", "dictionary_display", "dictionary_items", "dictionary_method", "dictionary_of",
-           "item_of", "keyword_items", "known_key", "lasting"]  # fmt: skip
+           "display_items", "item_of", "keyword_items", "known_key", "lasting"]  # fmt: skip
 
 
 #: The methods of dictionaries that are known.
@@ -49,15 +49,10 @@ def dictionary_of(low: Scope, node: ast.expr) -> Dictionary | None:
 
 def dictionary_display(low: Expressions, node: ast.expr) -> Static | None:
     """The dictionary that ``{...}`` or ``dict(...)`` makes; None for other expressions."""
+    pairs = display_items(low, node)
+    if pairs is None:
+        return None
     items: dict[str, ArrayExpr] = {}
-    match node:
-        case ast.Dict(keys=keys, values=values):
-            names = [str(k.value) if isinstance(k, ast.Constant) else None for k in keys]
-            pairs = list(zip(names, values, strict=True))
-        case ast.Call(func=ast.Name() as function, args=[], keywords=keywords) if low.function_of(function) is dict:
-            pairs = [(k.arg, k.value) for k in keywords]
-        case _:
-            return None
     for key, value in pairs:
         if key is None:
             items |= _spread(low, value)
@@ -65,6 +60,17 @@ def dictionary_display(low: Expressions, node: ast.expr) -> Static | None:
             items[key] = lasting(low, value, low.tree_or_static(value))
             _require_one_array(low, value, items[key])
     return Static(Dictionary(items))
+
+
+def display_items(low: Expressions, node: ast.expr) -> list[tuple[str | None, ast.expr]] | None:
+    """The keys and values in ``{...}`` or ``dict(...)``, with None as the key of ``**value``; None for others."""
+    match node:
+        case ast.Dict(keys=keys, values=values):
+            names = [str(k.value) if isinstance(k, ast.Constant) else None for k in keys]
+            return list(zip(names, values, strict=True))
+        case ast.Call(func=ast.Name() as function, args=[], keywords=keywords) if low.function_of(function) is dict:
+            return [(k.arg, k.value) for k in keywords]
+    return None
 
 
 def _require_one_array(low: Expressions, node: ast.expr, tree: ArrayExpr) -> None:
