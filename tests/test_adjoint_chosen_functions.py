@@ -1,6 +1,8 @@
 """Items of dictionaries that a known string chooses: ``{"a": f, "b": g}[mode](x)``, also of dictionaries of modules."""
 
 import math
+from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -124,6 +126,47 @@ def test_a_dictionary_of_the_module_is_that_of_the_beginning():
     assert adjoint.value_and_grad(0.5)[0] == 2 * math.sin(0.5)
     assert nb.adjoint(f).value_and_grad(0.5)[0] == 3 * math.cos(0.5)
     assert float(operator(0.5)) == pytest.approx(3 * math.cos(0.5), rel=1e-6)
+
+
+def scaled(x, k):
+    return x * k
+
+
+SETTINGS = SimpleNamespace(k=2.0, inner=SimpleNamespace(part=partial(scaled, k=2.0)))
+PART, PARTS, PAIRS = partial(scaled, k=2.0), {"u": partial(scaled, k=2.0)}, {"u": (2.0, 3.0), "v": (4.0, 5.0)}
+
+
+def test_captured_values_are_of_the_moment_when_adjoint_is_called():
+    """Wherever they are: an edit between the first calls of two methods would give two functions."""
+    bodies = ["SETTINGS.k * a", "SETTINGS.inner.part(a)", "PART(a)", "PARTS['u'](a)", "PARTS.get('u')(a)"]
+    adjoints = []
+    for body in bodies:
+        function = made(f"return {body}")
+        function.__globals__.update(SETTINGS=SETTINGS, PART=PART, PARTS=PARTS)
+        adjoints.append((nb.adjoint(function), nb.tangent(function), function))
+
+    def edit(k):
+        SETTINGS.k = k
+        for part in (SETTINGS.inner.part, PART, PARTS["u"]):
+            part.keywords["k"] = k
+
+    try:
+        for adj, tangent, function in adjoints:
+            edit(9.0)
+            assert function(X, X, 1.0, 2) == 9.0
+            assert adj.value_and_grad(X, X, 1.0, 2)[0] == 2.0
+            edit(5.0)
+            assert adj.vjp(X, X, 1.0, 2).value == 2.0
+            assert tangent.jvp((X, X, 1.0, 2), (None, None, 1.0, None)) == (2.0, 2.0)
+            assert nb.adjoint(function).value_and_grad(X, X, 1.0, 2)[0] == 5.0
+    finally:
+        edit(2.0)
+
+
+def test_items_of_dictionaries_that_are_tuples():
+    function = made("d = {'w': (a, 2.0)}\nreturn PAIRS['v'][1] * a + PAIRS['u'][0] + PAIRS.get('u')[1] * d['w'][1]")
+    function.__globals__.update(PAIRS=PAIRS)
+    assert nb.adjoint(function, argnums=2).value_and_grad(X, X, 1.5, 2) == (5.0 * 1.5 + 2.0 + 6.0, 5.0)
 
 
 TABLE = {"u": np.sum, "v": 2.0}

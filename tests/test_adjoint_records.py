@@ -165,8 +165,8 @@ def test_records_in_dictionaries():
         p.a = 3.0 * x
         for i in range(len(a)):
             q = a[i]
-            other = {"q": q}
-            total += other["q"].b * x
+            other = {"q": q, "all": a}
+            total += other["q"].b * x + 0.0 * other["q"]["b"] * other["all"]["a"][i]
         return held["p"].a * held["x"] + total
 
     def rebound(a, x):

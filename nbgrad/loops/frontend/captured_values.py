@@ -5,6 +5,8 @@ Scalars and small arrays become constants of generated code, so a change of any 
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import decimal
 import fractions
 import functools
@@ -15,9 +17,11 @@ from collections.abc import Mapping
 import numpy as np
 
 from ...core.source_text import constant_source
+from .syntax import bound_to, subtrees
 from .views import NUMBERS
 
-__all__ = ["MAX_CONSTANT_ELEMENTS", "CapturedSnapshot", "identical_scalars", "unsupported_constant"]
+__all__ = ["MAX_CONSTANT_ELEMENTS", "CapturedSnapshot", "as_it_is", "attribute_path", "captured_attributes",
+           "identical_scalars", "unsupported_constant"]  # fmt: skip
 
 #: The largest number of elements of a captured array that becomes a constant of generated code.
 MAX_CONSTANT_ELEMENTS = 4096
@@ -38,8 +42,8 @@ def unsupported_constant(value: object) -> tuple[str, str] | None:
 
 
 class CapturedSnapshot:
-    """A snapshot of what a function captures: globals, closure variables, attributes of these, items of dictionaries,
-    elements of arrays."""
+    """A snapshot of what a function captures: globals, closure variables, attributes of these, items of dictionaries
+    and arguments of partials, elements of arrays."""
 
     def __init__(self, function: types.FunctionType) -> None:
         code, module = function.__code__, function.__globals__
@@ -51,7 +55,9 @@ class CapturedSnapshot:
         values += [value for namespace, _, value in self._names if namespace is not module]
         self._tables = [(v, dict(v)) for v in values if isinstance(v, dict) and len(v) <= MAX_CONSTANT_ELEMENTS]
         values += [value for _, items in self._tables for value in items.values()]
-        values += [a for v in values if isinstance(v, functools.partial) for a in (*v.args, *v.keywords.values())]
+        partials = [v for v in values if isinstance(v, functools.partial)]
+        self._tables += [(v.keywords, dict(v.keywords)) for v in partials]
+        values += [a for v in partials for a in (*v.args, *v.keywords.values())]
         arrays = [v for v in values if isinstance(v, np.ndarray) and v.size <= MAX_CONSTANT_ELEMENTS]
         self._arrays = [(v, v.tobytes()) for v in arrays]
         self.constants = any(
@@ -70,6 +76,36 @@ class CapturedSnapshot:
 
 
 _MISSING = object()
+
+
+def as_it_is(value: object) -> object:
+    """What a name stands for, with the items of dictionaries and the arguments of partials that it has now."""
+    if isinstance(value, functools.partial):
+        return functools.partial(value.func, *value.args, **value.keywords)
+    if isinstance(value, dict):
+        return {k: v if isinstance(v, dict) else as_it_is(v) for k, v in value.items()}
+    return value
+
+
+def captured_attributes(tree: ast.AST, outer: Mapping[str, object]) -> dict[tuple[str, ...], object]:
+    """The values that ``a.b.c`` has now, by the names in it, where `outer` has the first one."""
+    found: dict[tuple[str, ...], object] = {}
+    for node in subtrees(tree):
+        path = attribute_path(node)
+        if path and path[0] in outer:
+            with contextlib.suppress(Exception):  # of a property of the user's
+                found[path] = as_it_is(functools.reduce(getattr, path[1:], outer[path[0]]))
+    return found
+
+
+def attribute_path(node: ast.AST) -> tuple[str, ...]:
+    """The names in ``a.b.c``; () for other expressions."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    plain = names and isinstance(node, ast.Name) and bound_to(node) is None
+    return (node.id, *reversed(names)) if plain else ()  # type: ignore[attr-defined]
 
 
 def _filled(cell: types.CellType) -> bool:

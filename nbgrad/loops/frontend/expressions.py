@@ -223,9 +223,8 @@ class Expressions(CapturedConstants):
     def attribute(self, node: ast.Attribute) -> ArrayExpr:
         """An attribute of a named tuple, an array, a module or a value from outside."""
         owner = node.value
-        in_dictionary = isinstance(owner, ast.Subscript) and dictionary_of(self, owner.value) is not None
-        tuples = self.tuple_of(owner_of(owner)) is not None or isinstance(owner, ast.Call | ast.IfExp | Lowered)
-        if tuples or in_dictionary:
+        made = isinstance(owner, ast.Call | ast.IfExp | Lowered) or self.is_item_of_dictionary(owner)
+        if made or self.tuple_of(owner_of(owner)) is not None:
             tree = self.tree(owner)
             if isinstance(tree, TupleExpr):
                 if is_record(tree):
@@ -299,6 +298,7 @@ class Expressions(CapturedConstants):
         """An item of a tuple, an element, a view, or a gathered copy."""
         sizes = self.shape_of(node.value)
         made = isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp)
+        made = made or self.is_item_of_dictionary(node.value)
         made = made or (isinstance(node.value, Lowered) and is_record(node.value.lowered_tree))
         if sizes or made or self.is_tuple_access(node.value):
             items = TupleExpr([Scalar(n) for n in sizes]) if sizes else self.tree(node.value)
@@ -313,6 +313,13 @@ class Expressions(CapturedConstants):
             self.shared.lists.add(view.name)
             return Leaf(view, True)
         return Leaf(view) if view.rank else Scalar(view.at([]))
+
+    def is_item_of_dictionary(self, node: ast.expr) -> bool:
+        """Whether `node` is an item of a dictionary, made here or of the module."""
+        if not isinstance(node, ast.Subscript):
+            return False
+        outside = isinstance(node.value, ast.Name) and self.source.outer_values.get(node.value.id)
+        return dictionary_of(self, node.value) is not None or isinstance(outside, dict)
 
     def is_tuple_access(self, node: ast.expr) -> bool:
         """Whether `node` is a tuple, or an item or attribute of one."""

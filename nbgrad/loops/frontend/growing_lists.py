@@ -115,7 +115,10 @@ class _Rewriting(ast.NodeTransformer):
         return with_location(call, node)
 
     def refused(self, node: ast.AST, name: str) -> Exception:
-        instead = f"read it by its elements, len({name}), a loop over it, or np.array({name})"
+        instead = (
+            f"read it by its elements, len({name}), a loop over it, or np.array({name}); change it on lines of their "
+            f"own, by append, extend, insert(0, v), v = {name}.pop() and pop(0)"
+        )
         return self.source.refuse(node, f"this use of {name}, a list that changes", instead)
 
     # Changes.

@@ -29,7 +29,7 @@ from ..runtime.printing import print_values
 from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
 from .canonical_form import Lists, OutArguments, SwapsToTuples
-from .captured_values import CapturedSnapshot, unsupported_constant
+from .captured_values import CapturedSnapshot, as_it_is, attribute_path, captured_attributes, unsupported_constant
 from .dictionaries import METHODS
 from .exception_handling import TryStatements
 from .function_table import DEFINITIONS, check_number, is_known, row_of
@@ -162,6 +162,8 @@ class Source:
         self.module = str(plain.__module__)
         self.outer_values = {**vars(builtins), **plain.__globals__, **captured}
         self.outer_values |= take_imports(self, node, str(plain.__globals__.get("__package__") or ""))
+        self.outer_values |= {n: as_it_is(self.outer_values[n]) for n in all_names(node) if n in self.outer_values}
+        self.outer_attributes = captured_attributes(node, self.outer_values)
         self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         njit_options = getattr(function, "targetoptions", {})
@@ -170,8 +172,6 @@ class Source:
         node = GrowingLists(self).visit(SwapsToTuples().visit(Messages().visit(PrintStatements(self).visit(node))))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
         self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
-        read = {n: self.outer_values.get(n) for n in all_names(self.node)}
-        self.outer_values |= {n: dict(v) for n, v in read.items() if isinstance(v, dict)}  # as they are now
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
     def _refuse_deep_nesting(self, node: ast.FunctionDef) -> None:
@@ -270,7 +270,11 @@ class Source:
             return self.differentiable(bound_to(node) or self.outer_values.get(node.id))
         if isinstance(node, ast.Attribute):
             owner = self.resolve(node.value)
-            return None if instance_type(owner) else self.differentiable(getattr(owner, node.attr, None))
+            if instance_type(owner):
+                return None
+            path = attribute_path(node)
+            found = self.outer_attributes[path] if path in self.outer_attributes else getattr(owner, node.attr, None)
+            return self.differentiable(found)
         return None
 
     def differentiable(self, value: object) -> object:
@@ -459,6 +463,7 @@ class _Check:
             known = known or not any(hasattr(t, name) for t in (np.ndarray, list, str))  # perhaps of a jitclass
         self.number_of_arguments(node, called)
         known = known or (called is dict and not node.args)
+        known = known or (isinstance(getattr(called, "__self__", None), dict) and node.func.attr == "get")  # type: ignore[attr-defined]
         error = isinstance(called, type) and issubclass(called, Exception)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
