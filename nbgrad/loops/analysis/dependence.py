@@ -126,14 +126,43 @@ class DependenceTests:
     @cached_property
     def overwriting_nests(self) -> dict[Store, Loop]:
         """Stores that provably write every element of their array in the nest of loops given, one for each axis."""
-        nests = {}
-        for s in self.program_order:
-            if isinstance(s, Store) and len(loops := self.enclosing[s]) >= len(s.index) > 0:
-                nest = loops[-len(s.index)]
-                same_tests = self.tests[s] == self.tests[nest]
-                if s.array not in self.swapped and same_tests and self._covers(s, loops[-len(s.index) :]):
-                    nests[s] = nest
-        return nests
+        stores = [s for s in self.program_order if isinstance(s, Store) and s.array not in self.swapped]
+        return {s: nest for s in stores if (nest := self.filling_nest(s)) and self._reach_lengths(s)}
+
+    def filling_nest(self, s: Store) -> Loop | None:
+        """The nest of loops, one for each axis, in which a store runs through all indices below its `filled_stops`."""
+        nest = self.enclosing[s][-len(s.index)] if len(self.enclosing[s]) >= len(s.index) > 0 else None
+        return nest if nest and self.tests[s] == self.tests[nest] and self.filled_stops(s) is not None else None
+
+    def filled_stops(self, s: Store) -> tuple[Term, ...] | None:
+        """The ends of the loops that run through the indices of a store from 0 on; None for other indices."""
+        loops = self.enclosing[s][-len(s.index) :]
+        by_variable: dict[Term, Loop] = {Variable(p.index): p for p in loops if p.index and not p.exit_flag}
+        if by_variable.keys() != set(s.index) or any(
+            offset(p.start) != (None, 0) or _constant_step(p) != 1 for p in loops
+        ):
+            return None
+        return tuple([by_variable[variable].stop for variable in s.index])
+
+    def is_below(self, s: Statement, index: Index, stops: tuple[Term, ...], fixed: Iterable[str]) -> bool:
+        """Whether an index is, at `s`, provably not negative and below `stops`; scalars in `fixed` have one value.
+
+        What loops and tests around `s` say of these holds at `s`, since their terms read nothing that they change.
+        """
+        loops = self.enclosing[s]
+        names = {n: n for n in (*fixed, *(p.index for p in loops if p.index))}
+        tests = [form for test, holds in self.tests[s] for form in self._test_constraints(test, holds, names)]
+        known = system([*tests, *self._loop_constraints(loops, names), *self.length_equalities])
+        ends: dict[Term, Term] = {Variable(p.index): p.stop for p in loops if _constant_step(p) > 0}
+        for part, stop in zip(index, stops, strict=True):
+            if ends.get(part) is stop and self.provably_nonnegative(part, loops):
+                continue
+            x, end = self._linear_form(part, names), self._linear_form(stop, names)
+            if x is None or end is None or not is_infeasible(known, less_or_equal(x, {}, 1)):
+                return False
+            if not is_infeasible(known, less_or_equal(end, x)):
+                return False
+        return True
 
     def nest_that_overwrites_first(self, s: Store) -> Loop | None:
         """A nest of loops around `s` in which another store overwrites each element of the array before `s` does."""
@@ -144,19 +173,14 @@ class DependenceTests:
                 return nest
         return None
 
-    def _covers(self, s: Store, loops: tuple[Loop, ...]) -> bool:
-        """Whether loops, as many as the array of a store has axes, run through all of its indices."""
-        by_variable: dict[Term, Loop] = {Variable(p.index): p for p in loops if p.index and not p.exit_flag}
-        if by_variable.keys() != set(s.index):
-            return False
-        for k, variable in enumerate(s.index):
-            loop = by_variable[variable]
-            stop, length = self._linear_form(loop.stop, {}), {_length(s.array, k): 1}
-            if offset(loop.start) != (None, 0) or _constant_step(loop) != 1 or stop is None:
-                return False
-            if not is_infeasible(system(self.length_equalities), less_or_equal(stop, length, 1)):
-                return False
-        return True
+    def _reach_lengths(self, s: Store) -> bool:
+        """Whether the `filled_stops` of a store are the lengths of its array, or more."""
+        known = system(self.length_equalities)
+        forms = [self._linear_form(stop, {}) for stop in self.filled_stops(s) or ()]
+        return all(
+            form is not None and is_infeasible(known, less_or_equal(form, {_length(s.array, k): 1}, 1))
+            for k, form in enumerate(forms)
+        )
 
     @cached_property
     def length_equalities(self) -> list[Form]:
@@ -222,7 +246,8 @@ class DependenceTests:
             step = _constant_step(loop)
             if not step:
                 continue
-            outer = {p.index: names[p.index] for p in loops[:depth] if p.index}
+            inner = {p.index for p in loops[depth:]}
+            outer = {n: symbol for n, symbol in names.items() if n not in inner}
             start, stop = (self._linear_form(n, outer) for n in (loop.start, loop.stop))
             here = {names[loop.index]: 1}
             up = step > 0

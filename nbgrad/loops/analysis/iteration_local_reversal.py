@@ -34,6 +34,7 @@ from ..ir.statements import (
 )
 from ..ir.terms import Call, Element, Variable, named, reads, subterms
 from .dependence import Index
+from .private_names import PrivateNames
 
 if TYPE_CHECKING:
     from .reverse_plan import Plan
@@ -68,6 +69,7 @@ class IterationLocalReversal:
 
     def __init__(self, f: Function, plan: Plan, sweep_reads: Callable, refused: set[Loop]) -> None:
         self.f = f
+        self.private_names = PrivateNames(f, plan.dependence_tests)
         self.setters_by_loop: dict[Loop, dict[str, list[Assign]]] = {}
         self.plan = plan
         self.sweep_reads = sweep_reads  # the names that the adjoint of a statement reads
@@ -107,7 +109,7 @@ class IterationLocalReversal:
             invalid |= {loop for n in restored if not self.private(n, loop)}
         for s in self.plan.saved_overwrites:
             around = [p for p in self.plan.enclosing[s] if p in self.loops]
-            if around and not (isinstance(s, Assign) and self.private(s.name, around[-1])):
+            if around and not all(self.private(n, around[-1]) for n in writes(s)):
                 invalid.add(around[-1])
         return invalid
 
@@ -218,15 +220,15 @@ class IterationLocalReversal:
         for name, own in by_name.items():
             if name not in effects.atoms and all(self.plan.statement_adjoints[t].target_factor is ONE for t in own):
                 effects.totals.add(name)
+            elif self.private(name, loop):
+                effects.atoms.discard(name)
             elif self.f.ranks.get(name):
                 indices = [*elements.get(name, []), *(t.index for t in own if isinstance(t, Store))]
                 if not self.distinct_per_iteration(indices, loop):
                     return None
                 effects.filled.add(name)
-            elif not self.private(name, loop):
-                return None
             else:
-                effects.atoms.discard(name)
+                return None
         return effects
 
     def distinct_per_iteration(self, indices: list[Index], loop: Loop) -> bool:
@@ -250,16 +252,10 @@ class IterationLocalReversal:
         return self.setters_by_loop[loop]
 
     def private(self, name: str, loop: Loop) -> bool:
-        """Whether a scalar is private to an iteration: assigned before it is used, and not used elsewhere."""
-        if name in self.f.parameters or name in (self.f.results or []):
-            return False
-        if all(t in self.plan.defined for t in self.setters(loop).get(name, ())):
-            return True
-        inside = set(walk(loop.body))
-        if any(mentions(t, name) for t in walk(self.f.body) if t not in inside):
-            return False
-        first = next(s for s in loop.body if any(mentions(t, name) for t in walk([s])))
-        return isinstance(first, Assign) and first.name == name and name not in first.value.reads
+        """Whether a scalar or an array is private to the iterations of a loop."""
+        setters = self.setters(loop).get(name, ())
+        defined = bool(setters) and all(t in self.plan.defined for t in setters)
+        return defined or self.private_names.is_private(name, loop)
 
 
 def cotangent_name(atom: Variable | Element) -> str:
