@@ -121,7 +121,7 @@ def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr
     array, *lengths = node.args
     view = low.view(array)
     sizes = ArrayCreation(low, node).shape(lengths[0]) if len(lengths) == 1 else [low.value(n) for n in lengths]
-    return Leaf(reshaped(low, node, view, [fold_negation(n) for n in sizes]))
+    return Leaf(reshaped(low, node, view, [fold_negation(low.with_known_integers(n)) for n in sizes]))
 
 
 @lowers(np.ravel, arguments=(1, 1), methods=True, shares=True)

@@ -88,10 +88,12 @@ class Assignments(CopyInsertion):
         """Scatter: write the elements selected by an array of indices or a mask."""
         view, mask = self.view(target.value), element_kind(self, index) == "bool"
         mask = mask and view.rank == index.rank
+        before = len(self.out)
         tree = self.tree(without_mask(self, value, unparse(target.slice)) if mask else value)
         kinds = {isinstance(t, MaskedLeaf) for t in leaves(tree) if t.rank}
-        if len(kinds) > 1:
-            raise self.source.refuse(target, "a masked array with other arrays", "apply the same mask to each, or loop")
+        if len(kinds) > 1:  # what is masked is beside arrays that hold selected elements already
+            del self.out[before:]
+            tree = self.tree(value)
         if mask and False not in kinds:
             self.check_writable(target, view)
             before = len(self.out)
@@ -153,6 +155,8 @@ class Assignments(CopyInsertion):
 
     def bind_array(self, s: ast.stmt, name: str, tree: ArrayExpr, value: ast.expr) -> None:
         """Bind a name to an array: by reusing its own array, by a copy, or by an alias."""
+        if isinstance(tree, Leaf) and name in self.arrays and self.arrays[name] == tree.view:
+            return  # the array that it has, as a called function returned it
         local = self.local(ast.Name(name, ast.Store()))
         if name in self.tuples or (self.lowered_function.ranks.get(local) == 0 and name not in self.arrays):
             self.split_if_reused(name)

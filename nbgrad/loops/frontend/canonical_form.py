@@ -4,6 +4,7 @@ in several."""
 from __future__ import annotations
 
 import ast
+import copy
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from .syntax import bound_name, first_name, free_variables, subtrees
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["Lists", "OutArguments", "SwapsToTuples"]
+__all__ = ["Lists", "LongerFirst", "OutArguments", "SwapsToTuples"]
 
 
 class Lists(ast.NodeTransformer):
@@ -128,6 +129,54 @@ class SwapsToTuples(ast.NodeTransformer):
                         block[k : k + 3] = [with_location(swap, block[k])]
                 k += 1
         return node
+
+
+class LongerFirst(ast.NodeTransformer):
+    """Rewrite ``if len(x) < len(y): x, y = y, x`` before the rest of a function: the rest is in both branches, with the
+    arrays by each other's names in one. Arrays of different lengths cannot change places."""
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        nodes = subtrees(node)
+        arrays = {n.value.id for n in nodes
+                  if isinstance(n, ast.Subscript | ast.Attribute) and isinstance(n.value, ast.Name)}  # fmt: skip
+        lengths: set[str] = set()
+        for k, s in enumerate(node.body[:-1]):
+            if isinstance(s, ast.Assign) and _reads_length(s.value, lengths):
+                lengths |= {n.id for target in s.targets for n in subtrees(target) if isinstance(n, ast.Name)}
+            if isinstance(s, ast.If) and not s.orelse and _reads_length(s.test, lengths):
+                bound = {n.arg for n in nodes if isinstance(n, ast.arg) and n not in node.args.args}
+                swaps = [
+                    (at, names) for at, t in enumerate(s.body) if (names := _swapped(t)) and names <= arrays - bound
+                ]
+                if len(swaps) == 1:
+                    ((at, (a, b)),) = swaps
+                    rest = node.body[k + 1 :]
+                    exchanged = copy.deepcopy([*s.body[at + 1 :], *rest])
+                    for n in (n for t in exchanged for n in subtrees(t) if isinstance(n, ast.Name)):
+                        n.id = {a: b, b: a}.get(n.id, n.id)
+                    s.body[at:], s.orelse, node.body[k + 1 :] = exchanged, rest, []
+                    return node
+        return node
+
+
+def _reads_length(node: ast.expr, lengths: set[str]) -> bool:
+    """Whether an expression reads a length, of an array or by one of the names in `lengths`."""
+    return any(
+        (isinstance(n, ast.Attribute) and n.attr in ("shape", "size"))
+        or (isinstance(n, ast.Name) and (n.id == "len" or n.id in lengths))
+        for n in subtrees(node)
+    )
+
+
+def _swapped(s: ast.stmt) -> set[str]:
+    """The two names in ``a, b = b, a``; none in other statements."""
+    match s:
+        case ast.Assign(
+            targets=[ast.Tuple(elts=[ast.Name(id=a), ast.Name(id=b)])],
+            value=ast.Tuple(elts=[ast.Name(id=c), ast.Name(id=d)]),
+        ) if (a, b) == (d, c):
+            return {a, b}
+    return set()
 
 
 def _pair(s: ast.stmt) -> tuple[str, str] | None:

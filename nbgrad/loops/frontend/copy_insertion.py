@@ -182,7 +182,7 @@ class CopyInsertion(Calls):
             raise self.source.refuse(s, "arrays assigned to other names", "write a, b = b, a, or copy elements")
         owned = {n: self.owners.get(n, "") for n in names}
         if not all(owned[n] and self.arrays[n].name == owned[n] for n in names) or (
-            self.inlined and any(not self.runs_once for n in names)
+            self.inlined and not self.runs_once and not set(names).isdisjoint(self.source.signature.parameters)
         ):
             raise self.source.refuse(
                 s, "arrays assigned to other names", "write a, b = b, a with whole arrays, or copy elements"
@@ -199,6 +199,9 @@ class CopyInsertion(Calls):
                 raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
             message = f"{self.lowered_function.name}: {names[0]} and {n} change places and have different shapes"
             self.emit(Check(Compare(("!=",), (Shape(a), Shape(b))), message))
+            if self.shared.over_allocated & {a, b}:
+                for mine, other in zip(self.size(a), self.size(b), strict=True):
+                    self.emit(Check(Compare(("!=",), (mine, other)), message))
         bound = list(names)  # the array that each name is bound to, by the name it had
         for k, n in enumerate(names):
             j = bound.index(wanted[k])

@@ -15,12 +15,14 @@ from ..ir.affine import distance, plus
 from ..ir.from_syntax import BINARY, UNARY
 from ..ir.functions import helper_of
 from ..ir.names import called, literal
+from ..ir.statements import Check
 from ..ir.terms import (
     MINUS_ONE,
     ONE,
     ZERO,
     Binary,
     Call,
+    Compare,
     Constant,
     Global,
     Length,
@@ -60,6 +62,10 @@ from .syntax import is_new_axis, owner_of, unparse
 from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, from_either_end, product
 
 __all__ = ["Expressions"]
+
+
+#: Attributes of a number, as of an array without axes.
+_OF_NUMBERS: dict[str, ArrayExpr] = {"shape": TupleExpr([]), "ndim": Scalar(ZERO), "size": Scalar(ONE)}
 
 
 class Expressions(CapturedConstants):
@@ -243,8 +249,11 @@ class Expressions(CapturedConstants):
         return self.captured_value(node, node.attr, value)
 
     def array_attribute(self, node: ast.Attribute) -> ArrayExpr:
-        """An attribute of an array: shape, size, ndim or T."""
-        view = self.view(node.value)
+        """An attribute of an array: shape, size, ndim or T; those of a number are those of an array without axes."""
+        tree = self.tree(node.value)
+        if isinstance(tree, Scalar) and node.attr in _OF_NUMBERS:
+            return _OF_NUMBERS[node.attr]
+        view = self.view_of(tree, node.value)
         if node.attr == "T":
             return Leaf(view.transposed)
         if node.attr == "shape":
@@ -267,10 +276,13 @@ class Expressions(CapturedConstants):
         """The lengths in ``a.shape`` and ``np.shape(a)``; None for other expressions."""
         is_field = isinstance(node, ast.Attribute) and self.tuple_of(node.value) is not None
         if isinstance(node, ast.Attribute) and node.attr == "shape" and not is_field:
-            return self.shape(self.view(node.value))
-        if isinstance(node, ast.Call) and self.function_of(node.func) is np.shape:
-            return self.shape(self.view(node.args[0]))
-        return None
+            of = node.value
+        elif isinstance(node, ast.Call) and self.function_of(node.func) is np.shape:
+            of = node.args[0]
+        else:
+            return None
+        tree = self.tree(of)
+        return [] if isinstance(tree, Scalar) else self.shape(self.view_of(tree, of))
 
     def item(self, item: str | View | Pack | Static) -> ArrayExpr:
         if isinstance(item, Static):  # a bool where bools are constants
@@ -381,7 +393,8 @@ class Expressions(CapturedConstants):
             dim, axis = view.order[d], view.axis(d)
             if isinstance(p, ast.Slice):
                 if dim is not None:
-                    parts[dim] = self.sliced(node, axis, p)
+                    single = self.single_element(node, axis, p) if view.rank > 1 else None
+                    parts[dim] = single or self.sliced(node, axis, p)
                 order.append(dim)
             elif dim is not None:
                 tree = self.tree(p)
@@ -425,6 +438,24 @@ class Expressions(CapturedConstants):
     def user_location(self, node: ast.AST) -> str:
         """The location of a line of the user's; "" in functions of the library, where it is that of the call."""
         return "" if self.source.module in MODULES else self.source.line_of(node)
+
+    def single_element(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis | None:
+        """A slice like ``0:1`` or ``-1:``, which keeps an axis of length 1; None for others. The array must have that
+        element: only then is the length known, so that it broadcasts."""
+        written = unparse(part)
+        if written == "-1:":
+            least, first = 1, plus(axis_length(axis), -1)
+        elif isinstance(part.upper, ast.Constant) and isinstance(part.upper.value, int) and part.upper.value > 0:
+            least = part.upper.value
+            first = integer(least - 1)
+            if written != f"{least - 1}:{least}" and written != ":1":
+                return None
+        else:
+            return None
+        if (size := axis_length(axis)) is not ONE:
+            message = f"{self.lowered_function.name}: an axis without the element that is kept in '{unparse(node)}'"
+            self.out.append(Check(Compare(("<",), (size, integer(least))), message))
+        return compose(axis, first, plus(first, 1), ONE)
 
     def sliced(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis:
         """A slice with NumPy's meaning: negative ends count from the end, and ends are clipped to the array. (A start

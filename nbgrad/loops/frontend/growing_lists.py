@@ -350,7 +350,6 @@ def grow_to_size(low: Scope, name: str, size: Term, kind: str | Like, dtype: Ter
     f.ranks[name] = 1
     f.kinds[name] = f.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
     shared.sizes[name] = [length]
-    shared.hoisted.add(name)
     shared.over_allocated.add(name)
     low.out.append(If(Compare((">",), (length, Length(name, 0))), [Grow(name, length)], []))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...core.source_text import identifier
 from ..ir.names import RESERVED, Names, nfkc_name
-from ..ir.statements import Assign, Block, Check, Function, If, Swap, walk
+from ..ir.statements import Assign, Block, Check, Function, If
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import (
@@ -137,9 +137,6 @@ def _lower_once(
         )
     if modified := resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes):
         raise source.refuse(source.node, f"the array {modified}, which is reshaped and written", "copy it before")
-    swapped = {n for s in walk(program.body) if isinstance(s, Swap) for n in (s.first, s.second)}
-    if swapped & lowering.shared.hoisted:
-        raise source.refuse(source.node, "an array made in a loop that is swapped", "make it before the loop")
     return program
 
 

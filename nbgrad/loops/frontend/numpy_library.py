@@ -453,6 +453,7 @@ def ediff1d(ary):
 
 @definition(np)
 def cross(a, b):
+    a, b = np.asarray(a), np.asarray(b)
     if np.ndim(a) != 1 or np.ndim(b) != 1:
         refuse_call("np.cross of several vectors: write a loop over rows")
     if a.size != 3 or b.size != 3:
@@ -462,8 +463,10 @@ def cross(a, b):
 
 @definition(np)
 def kron(a, b):
+    if np.ndim(a) == 1 and np.ndim(b) == 1:
+        return np.outer(a, b).ravel()
     if np.ndim(a) != 2 or np.ndim(b) != 2:
-        refuse_call("np.kron of others than matrices: give both two axes")
+        refuse_call("np.kron of others than two vectors or two matrices: give both as many axes")
     n, m = b.shape
     found = np.empty((a.shape[0] * n, a.shape[1] * m))
     for i in range(a.shape[0]):

@@ -93,7 +93,6 @@ def lower_primitive_call(
                 low.lowered_function.ranks[n], low.lowered_function.kinds[n] = 0, "int"
                 low.shared.length_upper_bounds[n] = Variable(n)
     low.out.append(s)
-    low.shared.hoisted.update(s.lengths)  # never rebound to other arrays
     low.shared.primitive_results.update(s.lengths)
     for name, inferred_sizes in zip(s.results, inferred, strict=True):
         if name in s.lengths:

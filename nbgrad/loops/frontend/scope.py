@@ -78,7 +78,6 @@ class LoweringState:
     dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
     float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
     large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops
-    hoisted: set[str] = field(default_factory=set)  # arrays created in loops, allocated once before them
     over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
     ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
@@ -446,7 +445,6 @@ class Scope(IntegerBounds):
             return
         assert self.shared.top is not None
         self.shared.top.append(statement)
-        self.shared.hoisted.add(name)
 
     def known_before_block(self, size: Term) -> bool:
         """Whether a size is known before the statement of the outermost block that is being lowered."""

@@ -28,7 +28,7 @@ from ..runtime.index_errors import outside
 from ..runtime.printing import print_values
 from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
-from .canonical_form import Lists, OutArguments, SwapsToTuples
+from .canonical_form import Lists, LongerFirst, OutArguments, SwapsToTuples
 from .captured_values import CapturedSnapshot, as_it_is, attribute_path, captured_attributes, unsupported_constant
 from .dictionaries import METHODS
 from .exception_handling import TryStatements
@@ -81,7 +81,6 @@ _ADVICE = {
     "random": "draw the random numbers before, and pass them as an array, or transform standard ones",
     "np.linalg": "use solve, inv, det, cholesky, qr, eigh, svd, pinv, lstsq or norm, or write it as loops",
     "nditer": "loop over np.ndindex(a.shape)",
-    "histogram": "count in a loop, with np.searchsorted",
     "split": "take slices, as a[:n]",
     "unique": "find them before",
     "append": "make an array before, and fill it",
@@ -169,7 +168,8 @@ class Source:
         njit_options = getattr(function, "targetoptions", {})
         self.compiled = plain is not function  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
-        node = GrowingLists(self).visit(SwapsToTuples().visit(Messages().visit(PrintStatements(self).visit(node))))
+        node = SwapsToTuples().visit(Messages().visit(PrintStatements(self).visit(node)))
+        node = GrowingLists(self).visit(LongerFirst().visit(node))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
         self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}

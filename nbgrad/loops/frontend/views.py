@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from ..ir.affine import is_length, minus, offset, plus, total
+from ..ir.affine import distance, is_length, minus, offset, plus, total
 from ..ir.names import called
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, Element, Select, Term, Unary
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, Element, Select, Term, Unary, integer
 
 __all__ = ["NUMBERS", "Axis", "View", "add_indices", "axis_length", "compose", "fold_negation", "from_either_end",
            "multiply_indices", "product", "raw_length"]  # fmt: skip
@@ -80,7 +80,8 @@ def from_either_end(index: Term, size: Term) -> Term:
 def raw_length(axis: Axis) -> Term:
     """The number of elements; it may be negative where there are none."""
     if axis.step is ONE:
-        return minus(axis.stop, axis.start)
+        known = distance(axis.stop, axis.start)
+        return minus(axis.stop, axis.start) if known is None else integer(known)
     base, k = offset(axis.stop)
     if axis.step is MINUS_ONE and base is None:
         return plus(axis.start, -k)

@@ -80,7 +80,14 @@ def add_product(c, a, b, factor):
                     c[i, j] += factor * a[i, p] * b[p, j]
         return
     if _leading(c) == 0 and _leading(c.T) > 0:
-        c, a, b = c.T, b.T, a.T
+        _add_product(c.T, b.T, a.T, factor)
+    else:
+        _add_product(c, a, b, factor)
+
+
+@inline(runtime=True)
+def _add_product(c, a, b, factor):
+    """The same by BLAS; `c` is copied unless its rows are contiguous."""
     own = _leading(c) > 0
     rows = c if own else c.copy()[:, :]
     lda, ldb = _leading(a), _leading(b)
