@@ -1,5 +1,7 @@
 """Idioms of numerical packages: programs that do in a few lines what functions found in such packages do."""
 
+import math
+
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
@@ -172,6 +174,54 @@ def three_buffers(x, c):
     return total
 
 
+def band(n, m, part):
+    """What is wider than high is what is higher than wide, transposed."""
+    if n > m:
+        return band(m, n, part).T
+    allowed = np.full((n, m), False)
+    size, width = max(n, m) + 1, int(part * min(n, m))
+    for step in range(size):
+        i, j = math.floor(step / size * n), math.floor(step / size * m)
+        allowed[max(0, i - width) : min(n, i + width + 1), j] = True
+    return allowed
+
+
+def within_a_band(x, y):
+    return longer_first(x, y, band(x.size, y.size, 0.5))
+
+
+def larger_first(a, b, x):
+    if a < b:
+        return 2.0 * larger_first(b, a, x) + 1.0
+    if x[0] > 0.0:
+        return a * a * b * x[1]
+    return a * b**3 * x[0]
+
+
+# Comprehensions of comprehensions.
+
+
+def k_means(points, centers, steps):
+    for _ in range(steps):
+        far = np.array([[np.sum((p - c) ** 2) for c in centers] for p in points])
+        near = np.array([far[i, :].argmin() for i in range(points.shape[0])])
+        centers = np.array(
+            [[np.sum(points[near == i, j]) / (np.sum(near == i) + 1.0) for j in range(2)] for i in range(3)]
+        )
+    return centers
+
+
+def three_axes(x, y):
+    m = np.array([[a * b for a in x] for b in y])
+    t = [[[i * x[j] + k * y[i] for k in range(2)] for j in range(3)] for i in range(2)]
+    shadowed = np.array([[x[i] for i in range(2)] for i in range(3)])
+    return np.sum(np.sin(m) @ m.T) + t[1][2][1] * np.sum(np.array(t)) + np.sum(shadowed**2)
+
+
+def median_by_partition(x):
+    return np.partition(x * x, 3)[3]
+
+
 ALLOWED = RNG.random((4, 6)) > 0.4
 
 PROGRAMS = [
@@ -188,6 +238,13 @@ PROGRAMS = [
     (longer_first, (normal(4), normal(6), ALLOWED)),
     (longer_first, (normal(6), normal(4), ALLOWED.T.copy())),
     (longer_first_twice, (normal(4), normal(6), ALLOWED)),
+    (within_a_band, (normal(4), normal(6))),
+    (within_a_band, (normal(6), normal(4))),
+    (larger_first, (0.3, 0.5, normal(2))),
+    (larger_first, (0.5, 0.3, normal(2))),
+    (k_means, (normal(9, 2), normal(3, 2), 2)),
+    (three_axes, (normal(3), normal(4))),
+    (median_by_partition, (normal(7),)),
     (buffers_of_a_called_function, (normal(4, 3), normal(2))),
     (buffers_made_in_the_loop, (normal(4, 3), normal(2))),
     (three_buffers, (normal(4, 3), normal(2))),
@@ -305,6 +362,21 @@ def test_histogram_counts_as_numpy_does():
             n = 1 + k % 12
             for found, wanted in zip(adj.vjp(x, edges, n).value, both(x, edges, n), strict=True):
                 np.testing.assert_array_equal(found, wanted)
+
+
+def test_linspace_has_the_numbers_of_numpy():
+    def grid(first, last, n):
+        return np.linspace(first, last, n), np.linspace(first, last, n, endpoint=False)
+
+    rng = np.random.default_rng(0)
+    with uncompiled():
+        adj = nb.adjoint(grid)
+        for n in (0, 1, 2, 3, 11, 11, 11, 50):
+            first, last = rng.normal(size=2)
+            for found, wanted in zip(adj.vjp(first, last, n).value, grid(first, last, n), strict=True):
+                np.testing.assert_array_equal(found, wanted)
+        pull = adj.vjp(0.3, 0.8, 4)
+        np.testing.assert_allclose(pull((np.array([0.0, 0.0, 0.0, 1.0]), np.zeros(4)))[:2], (0.0, 1.0))
 
 
 @pytest.mark.parametrize(

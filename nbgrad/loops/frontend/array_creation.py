@@ -296,9 +296,15 @@ class ArrayCreation:
         if endpoint is not None and unparse(endpoint) not in ("True", "False"):
             raise self.refuse(f"the call {unparse(self.node)}", "say endpoint=True or endpoint=False")
         included = endpoint is None or unparse(endpoint) == "True"
-        intervals = call_of(max, Binary("-", n, ONE), ONE) if included else n
+        intervals = call_of(max, Binary("-", n, ONE) if included else n, ONE)
         step = self.low.name_or_constant(Binary("/", Binary("-", last, first), intervals))
-        return FromFunction([n], lambda k: Binary("+", first, Binary("*", k, step)), "float", DTYPES["float"])
+
+        def element(k: Term) -> Term:
+            inner = Binary("+", first, Binary("*", k, step))
+            at_end = Compare(("<", "=="), (ZERO, k, Binary("-", n, ONE)))
+            return Select(at_end, last, inner) if included else inner
+
+        return FromFunction([n], element, "float", DTYPES["float"])
 
     def arange(self) -> ArrayExpr:
         start, step = self.scalar_argument("start", ZERO), self.scalar_argument("step", ONE)

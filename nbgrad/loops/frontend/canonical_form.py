@@ -133,30 +133,81 @@ class SwapsToTuples(ast.NodeTransformer):
 
 class LongerFirst(ast.NodeTransformer):
     """Rewrite ``if len(x) < len(y): x, y = y, x`` before the rest of a function: the rest is in both branches, with the
-    arrays by each other's names in one. Arrays of different lengths cannot change places."""
+    arrays by each other's names in one. Arrays of different lengths cannot change places.
+
+    So is the rest in place of ``return f(y, x).T`` in ``def f(x, y): if x < y: return f(y, x).T``, for each result.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         nodes = subtrees(node)
         arrays = {n.value.id for n in nodes
                   if isinstance(n, ast.Subscript | ast.Attribute) and isinstance(n.value, ast.Name)}  # fmt: skip
+        bound = {n.arg for n in nodes if isinstance(n, ast.arg) and n not in node.args.args}
         lengths: set[str] = set()
         for k, s in enumerate(node.body[:-1]):
             if isinstance(s, ast.Assign) and _reads_length(s.value, lengths):
                 lengths |= {n.id for target in s.targets for n in subtrees(target) if isinstance(n, ast.Name)}
-            if isinstance(s, ast.If) and not s.orelse and _reads_length(s.test, lengths):
-                bound = {n.arg for n in nodes if isinstance(n, ast.arg) and n not in node.args.args}
-                swaps = [
-                    (at, names) for at, t in enumerate(s.body) if (names := _swapped(t)) and names <= arrays - bound
-                ]
-                if len(swaps) == 1:
-                    ((at, (a, b)),) = swaps
-                    rest = node.body[k + 1 :]
-                    exchanged = copy.deepcopy([*s.body[at + 1 :], *rest])
-                    for n in (n for t in exchanged for n in subtrees(t) if isinstance(n, ast.Name)):
-                        n.id = {a: b, b: a}.get(n.id, n.id)
-                    s.body[at:], s.orelse, node.body[k + 1 :] = exchanged, rest, []
-                    return node
+            if not isinstance(s, ast.If) or s.orelse:
+                continue
+            rest = node.body[k + 1 :]
+            swaps = [(at, names) for at, t in enumerate(s.body) if (names := _swapped(t)) and names <= arrays - bound]
+            if len(swaps) == 1 and _reads_length(s.test, lengths):
+                ((at, names),) = swaps
+                s.body[at:] = _exchanged([*s.body[at + 1 :], *rest], names)
+            elif (called := self.call_of_itself(node, s)) and not bound:
+                made, names = called
+                results = _exchanged(rest, names)
+                for t in (t for r in results for t in subtrees(r)):
+                    if isinstance(t, ast.Return) and t.value:
+                        t.value = _replaced(s.body[0].value, made, t.value)  # type: ignore[attr-defined]
+                s.body[:] = results
+            else:
+                continue
+            s.orelse, node.body[k + 1 :] = rest, []
+            return node
         return node
+
+    def call_of_itself(self, node: ast.FunctionDef, s: ast.If) -> tuple[ast.Call, set[str]] | None:
+        """The call in ``if x < y: return f(y, x).T`` of the function `node`, and its parameters x and y."""
+        match s:
+            case ast.If(
+                test=ast.Compare(left=ast.Name(id=a), ops=[ast.Lt() | ast.Gt()], comparators=[ast.Name(id=b)]),
+                body=[ast.Return(value=ast.expr() as value)],
+            ):
+                parameters = [p.arg for p in node.args.args]
+                exchanged = [{a: b, b: a}.get(p, p) for p in parameters]
+                calls = [n for n in subtrees(value) if isinstance(n, ast.Call) and ast.unparse(n.func) == node.name]
+                found = self.source.outer_values.get(node.name)
+                code = getattr(getattr(found, "py_func", found), "__code__", None)
+                itself = code and (code.co_filename, code.co_firstlineno - 1) == (self.source.file, self.source.first)
+                if itself and [ast.unparse(n) for n in calls] == [f"{node.name}({', '.join(exchanged)})"]:
+                    return calls[0], {a, b}
+        return None
+
+
+def _exchanged(block: list[ast.stmt], names: set[str]) -> list[ast.stmt]:
+    """A copy of statements in which two names stand for each other."""
+    a, b = names
+    block = copy.deepcopy(block)
+    for n in (n for t in block for n in subtrees(t) if isinstance(n, ast.Name)):
+        n.id = {a: b, b: a}.get(n.id, n.id)
+    return block
+
+
+def _replaced(node: ast.expr, old: ast.expr, new: ast.expr) -> ast.expr:
+    """A copy of `node` with `new` in the place of `old`."""
+    if node is old:
+        return new
+    made = copy.copy(node)
+    for field, value in ast.iter_fields(node):
+        if isinstance(value, ast.expr):
+            setattr(made, field, _replaced(value, old, new))
+        elif isinstance(value, list):
+            setattr(made, field, [_replaced(v, old, new) if isinstance(v, ast.expr) else v for v in value])
+    return made
 
 
 def _reads_length(node: ast.expr, lengths: set[str]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import defaultdict
+from collections.abc import Collection
 from functools import cached_property
 
 import numba
@@ -250,24 +251,36 @@ class Iteration(Calls):
         return tree
 
     def plain_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Leaf:
-        """A comprehension with one iteration for each item."""
-        generator = node.generators[0]
-        own = {n.id: self.names.fresh(n.id) for n in subtrees(generator.target) if isinstance(n, ast.Name)}
-        self.locals |= set(own.values())
-        self.rename |= {n: n for n in own.values()}
-        target, element = (_Renamed(own).visit(copy.deepcopy(n)) for n in (generator.target, node.elt))
-        counter, name = self.names.fresh("k"), self.names.fresh("listed")
-        self.locals.add(counter)
-        self.rename[counter] = counter
-        s = ast.copy_location(ast.For(target, generator.iter, [], []), node)
-        first: list[ast.stmt] = []
-        sizes: list[Term] = []
-        self.elements(s, target, generator.iter, counter, first, sizes)
-        stop = sizes[0] if len(sizes) == 1 else call_of(min, *sizes)
-        self.allocate(name, node, [stop], "", DTYPES["float"])
-        slot = ast.Subscript(Lowered(Leaf(self.whole_view(name))), _number(counter), ast.Store())
-        body = [*first, _assignment(s, slot, element)]
-        self.range_loop(s, ast.copy_location(ast.Name(counter, ast.Store()), s), body, [ZERO, stop, ONE])
+        """A comprehension with one iteration for each item; of comprehensions with fixed lengths, an array with an axis
+        for each."""
+        name = self.names.fresh("listed")
+        renamed = _Renamed({})
+        levels: list[tuple[ast.For, str, list[ast.stmt], Term]] = []
+        element: ast.expr = node
+        while not levels or _is_nested(element, renamed.names):
+            assert isinstance(element, ast.ListComp | ast.GeneratorExp)
+            (generator,) = element.generators
+            own = {n.id: self.names.fresh(n.id) for n in subtrees(generator.target) if isinstance(n, ast.Name)}
+            counter = self.names.fresh("k")
+            self.locals |= {*own.values(), counter}
+            self.rename |= {n: n for n in (*own.values(), counter)}
+            renamed.names |= own
+            s = ast.copy_location(ast.For(renamed.visit(copy.deepcopy(generator.target)), generator.iter, [], []), node)
+            first: list[ast.stmt] = []
+            sizes: list[Term] = []
+            self.elements(s, s.target, generator.iter, counter, first, sizes)
+            levels.append((s, counter, first, sizes[0] if len(sizes) == 1 else call_of(min, *sizes)))
+            element = element.elt
+        self.allocate(name, node, [stop for *_, stop in levels], "", DTYPES["float"])
+        indices: list[ast.expr] = [_number(counter) for _, counter, *_ in levels]
+        index = indices[0] if len(indices) == 1 else ast.Tuple(indices, ast.Load())
+        slot = ast.Subscript(Lowered(Leaf(self.whole_view(name))), index, ast.Store())
+        body: list[ast.stmt] = [_assignment(node, slot, renamed.visit(copy.deepcopy(element)))]
+        for s, counter, first, stop in levels[:0:-1]:
+            over = ast.Call(bound_name(range, "range"), [Lowered(Scalar(stop))], [])
+            body = [with_location(ast.For(ast.Name(counter, ast.Store()), over, [*first, *body], []), s)]
+        s, counter, first, stop = levels[0]
+        self.range_loop(s, ast.copy_location(ast.Name(counter, ast.Store()), s), [*first, *body], [ZERO, stop, ONE])
         return Leaf(self.whole_view(name), True)
 
     def growing_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Leaf:
@@ -444,7 +457,7 @@ def _number(name: str) -> ast.expr:
     return Lowered(Scalar(Variable(name)))
 
 
-def _assignment(s: ast.stmt, target: ast.expr, value: ast.expr) -> ast.stmt:
+def _assignment(s: ast.stmt | ast.expr, target: ast.expr, value: ast.expr) -> ast.stmt:
     """``target = value``, on the line of `s`."""
     return with_location(ast.Assign([target], value), s)
 
@@ -468,3 +481,11 @@ def _binds_looser_than_sum(term: Term) -> bool:
 def _range(size: Term) -> ast.expr:
     """``range(size)`` of a lowered size."""
     return ast.Call(bound_name(range, "range"), [Lowered(Scalar(size))], [])
+
+
+def _is_nested(node: ast.expr, names: Collection[str]) -> bool:
+    """Whether `node` is a comprehension of a length that does not depend on `names`."""
+    match node:
+        case ast.ListComp(generators=[ast.comprehension(iter=iterable, ifs=[])]):
+            return not any(isinstance(n, ast.Name) and n.id in names for n in subtrees(iterable))
+    return False

@@ -169,7 +169,7 @@ class Source:
         self.compiled = plain is not function  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
         node = SwapsToTuples().visit(Messages().visit(PrintStatements(self).visit(node)))
-        node = GrowingLists(self).visit(LongerFirst().visit(node))
+        node = GrowingLists(self).visit(LongerFirst(self).visit(node))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
         self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
