@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import pytest
 from loop_checks import check_derivatives
+from loop_programs import agrees, uncompiled
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -369,3 +370,84 @@ def test_elements_are_numbers():
     assert (value, x_bar.tolist()) == (6.0, [0.0, 3.0])
     assert numba.njit(inverse)(np.array([0.0, 2.0])) == 6.0
     assert math.isinf(float(nb.adjoint(lambda x: 1.0 / x[0]).value_and_grad(np.array([0.0, 2.0]))[0]))
+
+
+# A break in a try skips the else of the loop.
+
+
+def broken_in_try(x, u):
+    total = 0.0
+    for i in range(3):
+        try:
+            total += x[i] * u[0]
+            if x[i] > 0.2:
+                break
+        except ValueError:
+            total += 1.0
+    else:
+        total += 5.0 * u[1] ** 2
+    return total
+
+
+def broken_in_handler_or_else(x, u):
+    total = 0.0
+    for i in range(3):
+        try:
+            if x[i] < 0.0:
+                raise ValueError("negative")
+            total += x[i] * u[0]
+        except ValueError:
+            total += u[1] * x[i]
+            break
+        else:
+            total *= 1.5
+            if total > 3.0:
+                break
+    else:
+        total += 5.0 * u[1] ** 2
+    return total
+
+
+def broken_by_an_inner_loop(x, u):
+    total, k = 0.0, 0
+    while k < 3:
+        k += 1
+        try:
+            for j in range(2):
+                if x[k - 1] < u[j]:
+                    break
+                total += x[k - 1] * u[j]
+            else:
+                total += 3.0 * u[0]
+                break
+            total += u[1]
+        except ValueError:
+            continue
+    else:
+        total *= x[0]
+    return total
+
+
+def broken_in_try_in_try(x, u):
+    total = 0.0
+    for i in range(3):
+        try:
+            try:
+                if x[i] > 0.5:
+                    break
+                total += x[i] ** 2
+            except ZeroDivisionError:
+                pass
+        except ValueError:
+            break
+    else:
+        total += u[0] ** 3
+    return total
+
+
+@pytest.mark.parametrize("f", [broken_in_try, broken_in_handler_or_else, broken_by_an_inner_loop, broken_in_try_in_try])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_break_in_a_try_skips_the_else_of_the_loop(f, seed):
+    rng = np.random.default_rng(seed)
+    with uncompiled():
+        agrees(f, (rng.normal(size=3), rng.normal(size=2)))

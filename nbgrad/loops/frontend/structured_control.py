@@ -29,6 +29,9 @@ def contains_jump(s: ast.stmt, kinds: type | tuple = (ast.Break, ast.Continue, a
         return any(contains_jump(b, ast.Return) for b in s.body) and (kinds is ast.Return)
     if isinstance(s, ast.If):
         return any(contains_jump(b, kinds) for b in [*s.body, *s.orelse])
+    if isinstance(s, ast.Try):
+        handled = [b for h in s.handlers for b in h.body]
+        return any(contains_jump(b, kinds) for b in [*s.body, *handled, *s.orelse, *s.finalbody])
     return False
 
 
@@ -78,6 +81,12 @@ def flag_breaks(body: list[ast.stmt], flag: str) -> list[ast.stmt]:
         elif isinstance(s, ast.For | ast.While):
             s = copy.copy(s)
             s.orelse = flag_breaks(s.orelse, flag)
+        elif isinstance(s, ast.Try):
+            s = copy.copy(s)
+            s.body, s.orelse, s.finalbody = (flag_breaks(b, flag) for b in (s.body, s.orelse, s.finalbody))
+            s.handlers = [copy.copy(h) for h in s.handlers]
+            for h in s.handlers:
+                h.body = flag_breaks(h.body, flag)
         statements.append(s)
     return statements
 
