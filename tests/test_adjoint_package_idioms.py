@@ -2,6 +2,7 @@
 
 import math
 
+import numba
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
@@ -392,3 +393,49 @@ def test_histogram_refuses(call, message):
 
     with uncompiled(), pytest.raises(ValueError, match=message):
         nb.adjoint(bins).value_and_grad(*call)
+
+
+# C functions by address.
+
+
+class Quantile(numba.types.WrapperAddressProtocol):
+    def __wrapper_address__(self):
+        return numba.extending.get_cython_function_address("scipy.special.cython_special", "ndtri")
+
+    def signature(self):
+        return numba.types.float64(numba.types.float64)
+
+
+normal_quantile = Quantile()
+
+
+def at_quantile(x):
+    return normal_quantile(x[0]) * x[1]
+
+
+@nb.primitive
+@numba.njit
+def quantile(p):
+    return normal_quantile(p)
+
+
+@quantile.defvjp
+@numba.njit
+def quantile_vjp(g, y, p):
+    return g * math.sqrt(2.0 * math.pi) * math.exp(0.5 * y * y)
+
+
+def test_c_functions_need_a_derivative():
+    x = np.array([0.3, 0.4])
+    with pytest.raises(
+        TraceError, match=r"a call of normal_quantile, a C function in .*; give it a vjp, by nb.primitive"
+    ):
+        nb.adjoint(at_quantile).value_and_grad(x)
+
+    def remedied(x):
+        return quantile(x[0]) * x[1]
+
+    value, (x_bar,) = nb.adjoint(remedied).value_and_grad(x)
+    y = -0.5244005127080409  # the quantile of 0.3
+    assert value == pytest.approx(0.4 * y, rel=1e-13)
+    np.testing.assert_allclose(x_bar, [0.4 * math.sqrt(2.0 * math.pi) * math.exp(0.5 * y * y), y], rtol=1e-12)

@@ -40,7 +40,7 @@ from .captured_values import unsupported_constant
 from .chosen_items import chosen_item
 from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
 from .expressions import Expressions
-from .function_table import DEFINITIONS, MODULES, check_number, is_known, row_of
+from .function_table import DEFINITIONS, MODULES, check_number, is_known, no_function, row_of
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
 from .record_types import is_record
@@ -113,7 +113,7 @@ class Calls(Expressions):
         function = None if chosen is None else static_value(self, chosen)
         called = self.function_of(node.func) if chosen is None else function and function.value
         if chosen is not None and not (callable(called) or isinstance(called, Source)):
-            raise self.source.refuse(node, f"a call of {unparse(node.func)}, which is no function", "call one")
+            raise self.source.refuse(node, *no_function(node, called))
         if chosen is None and not isinstance(called, partial):
             return node
         text, args, given = unparse(node.func), node.args, node.keywords

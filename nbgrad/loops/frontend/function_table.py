@@ -161,6 +161,13 @@ _ROWS[np.shape] = Known(np.shape, None, (1, 1))
 _ROWS[np.ndarray.fill] = Known(np.ndarray.fill, None, (2, 2), writes=True)  # a statement: Lowering.effect
 
 
+def no_function(node: ast.Call, called: object) -> tuple[str, str]:
+    """What to say of a call of an object that is not callable, and what to do instead."""
+    if isinstance(called, numba.types.WrapperAddressProtocol):
+        return f"a call of {ast.unparse(node.func)}, a C function", "give it a vjp, by nb.primitive of an njit function"
+    return f"a call of {ast.unparse(node.func)}, which is no function", "call one"
+
+
 def check_number(source: Source, node: ast.Call, number: int, row: Known) -> None:
     """Refuse a call with a `number` of arguments by position that its function does not take."""
     fewest, most = row.arguments

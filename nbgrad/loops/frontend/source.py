@@ -32,7 +32,7 @@ from .canonical_form import Lists, LongerFirst, OutArguments, SwapsToTuples
 from .captured_values import CapturedSnapshot, as_it_is, attribute_path, captured_attributes, unsupported_constant
 from .dictionaries import METHODS
 from .exception_handling import TryStatements
-from .function_table import DEFINITIONS, check_number, is_known, row_of
+from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
 from .growing_lists import GrowingLists, append_item
 from .live_range_splitting import split_live_ranges
 from .local_imports import take_imports
@@ -451,7 +451,7 @@ class _Check:
         local = isinstance(node.func, ast.Name) and node.func.id in self.local
         called = None if local else self.source.resolve(node.func)
         if called is not None and not callable(called):
-            raise self.source.refuse(node, f"a call of {ast.unparse(node.func)}, which is no function", "call one")
+            raise self.source.refuse(node, *no_function(node, called))
         known = is_known(called) or rule_of(called) is not None
         chosen = isinstance(node.func, ast.Call) and getattr(node.func.func, "attr", "") == "get"  # of a dictionary
         if local or chosen or isinstance(node.func, ast.Subscript) or self.is_type(node.func):
