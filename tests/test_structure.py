@@ -262,7 +262,7 @@ NUMBA_OUTSIDE = {
     "__main__": {"VERSIONS", "host_processor"},
     "compiler.native": {"carray"},
     "loops.custom_rules": {"NumbaError", "as_dtype", "types"},
-    "loops.frontend.function_table": {"prange"},
+    "loops.frontend.function_table": {"prange", "types"},
     "loops.frontend.iteration": {"prange"},
     "loops.frontend.primitive_calls": {"NumbaError"},
     "loops.ir.type_inference": {"NumbaError"},
