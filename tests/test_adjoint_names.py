@@ -232,3 +232,57 @@ def test_more_cases_than_python_takes_branches_are_refused():
     source = "\n".join(["def f(u, k):", "    match k:", *cases, "    return u[0]\n"])
     with pytest.raises(TraceError, match=r"too many branches and loops around this .*each case"):
         nb.adjoint(function(source))
+
+
+OTHERS_CALLED_AS_BUILTINS = {
+    "a global repr": (
+        """
+def f(x):
+    s = 0.0
+    for i in repr(3):
+        if x[i] > 9.0:
+            raise ValueError('large')
+        s += x[i] ** 2
+    return s
+""",
+        {"repr": range},
+    ),
+    "a parameter str": (
+        """
+def f(x, str):
+    if x[0] > 9.0:
+        raise ValueError('large ' + 'x')
+    return str * x[0]
+""",
+        {},
+    ),
+    "a function str inside": (
+        """
+def f(x):
+    def str(v):
+        return v * v
+    if x[0] > 9.0:
+        raise ValueError('large')
+    return str(x[1]) + x[0]
+""",
+        {},
+    ),
+    "a function print inside": (
+        """
+def f(x):
+    def print(v):
+        x[1] = v * v
+    print(x[0])
+    return x[1] * x[0]
+""",
+        {},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OTHERS_CALLED_AS_BUILTINS)
+def test_functions_and_values_called_str_repr_and_print(case, capsys):
+    source, names = OTHERS_CALLED_AS_BUILTINS[case]
+    args = (U, 2.0) if "x, str" in source else (U,)
+    checked(source, args, names)
+    assert capsys.readouterr().out == ""

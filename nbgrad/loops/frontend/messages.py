@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ast
-from typing import Any
+import builtins
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Any
 
 from .structured_control import with_location
-from .syntax import subtrees
+from .syntax import free_variables, subtrees
 
-__all__ = ["Message", "Messages"]
+if TYPE_CHECKING:
+    from .source import Source
+
+__all__ = ["Message", "Messages", "WithBuiltins", "makes_text"]
 
 
 class Message(str):
@@ -17,7 +22,32 @@ class Message(str):
     __slots__ = ()
 
 
-class Messages(ast.NodeTransformer):
+class WithBuiltins(ast.NodeTransformer):
+    """A transformer that knows which names stand for Python's own functions where it is."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.builtins: frozenset[str] | None = None
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        around, outer = self.builtins, self.source.outer_values
+        own = {n for n in free_variables(node) if n in vars(builtins) and outer.get(n) is vars(builtins)[n]}
+        self.builtins = frozenset(own if around is None else around & own)
+        self.generic_visit(node)
+        self.builtins = around
+        return node
+
+    def makes_text(self, function: ast.Name) -> bool:
+        """Whether a name stands for ``str`` or ``repr``."""
+        return makes_text(function, self.builtins or ())
+
+
+def makes_text(function: ast.Name, names: Collection[str]) -> bool:
+    """Whether a name is ``str`` or ``repr``, and among the `names` of Python's own functions."""
+    return function.id in ("str", "repr") and function.id in names
+
+
+class Messages(WithBuiltins):
     """Rewrite ``f"n is {n}"``, ``"n is %d" % n``, ``"n is {}".format(n)`` and ``"n is " + str(n)`` as messages."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -25,7 +55,7 @@ class Messages(ast.NodeTransformer):
             isinstance(n, ast.JoinedStr) or (isinstance(n, ast.Constant) and isinstance(n.value, str))
             for n in subtrees(node)
         )
-        return self.generic_visit(node) if strings else node
+        return super().visit_FunctionDef(node) if strings else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         parts = [n.value if isinstance(n, ast.Constant) else f"{{{ast.unparse(n.value)}}}" for n in node.values]  # type: ignore[attr-defined]
@@ -46,7 +76,7 @@ class Messages(ast.NodeTransformer):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format")):
                 return _message(text, node)
-            case ast.Call(func=ast.Name(id="str" | "repr"), args=[value]):
+            case ast.Call(func=ast.Name() as function, args=[value]) if self.makes_text(function):
                 return _message(f"{{{ast.unparse(value)}}}", node)
         return self.generic_visit(node)
 

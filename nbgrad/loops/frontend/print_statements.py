@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from .function_table import MANY, lowers
+from .messages import WithBuiltins, makes_text
 from .structured_control import with_location
 from .syntax import bound_name, subtrees
 
 if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
     from .calls import Calls
-    from .source import Source
 
 __all__ = ["PrintStatements", "parameter", "prints"]
 
@@ -26,27 +27,26 @@ def _as_value(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
     raise low.source.refuse(node, "print as a value", "call it as a statement of its own")
 
 
-class PrintStatements(ast.NodeTransformer):
+class PrintStatements(WithBuiltins):
     """Rewrites statements that call ``print``."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
 
     def visit(self, node: ast.AST) -> ast.AST:
         return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         called = any(isinstance(n, ast.Name) and n.id == "print" for n in subtrees(node))
-        return self.generic_visit(node) if called and self.source.outer_values.get("print") is print else node
+        return super().visit_FunctionDef(node) if called else node
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
         match node.value:
-            case ast.Call(func=ast.Name(id="print"), args=args, keywords=keywords) as call:
+            case ast.Call(func=ast.Name(id="print"), args=args, keywords=keywords) as call if "print" in (
+                self.builtins or ()
+            ):
                 wrong = [k.arg for k in keywords if k.arg not in ("sep", "end", "flush")]
                 if wrong:
                     what = f"{wrong[0] or '**'} in {ast.unparse(call)}"
                     raise self.source.refuse(node, what, "print strings and values, with sep= and end=")
-                template = _Template()
+                template = _Template(self.builtins or ())
                 parts = [template.of(a) for a in args]
                 printed = ast.Call(call.func, parts, [ast.keyword(k.arg, template.of(k.value)) for k in keywords])
                 operands = [ast.Constant(ast.unparse(ast.fix_missing_locations(printed))), *template.values]
@@ -57,8 +57,9 @@ class PrintStatements(ast.NodeTransformer):
 class _Template:
     """An expression of texts, in which names stand for `values`."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: Collection[str]) -> None:
         self.values: list[ast.expr] = []
+        self.names = names  # those of Python's own functions
 
     def value(self, node: ast.expr) -> ast.expr:
         self.values.append(node)
@@ -73,14 +74,14 @@ class _Template:
             case ast.FormattedValue():
                 shape = None if node.format_spec is None else self.of(node.format_spec)
                 return ast.FormattedValue(self.value(node.value), node.conversion, shape)
-            case ast.BinOp(left=left, op=ast.Mod(), right=right) if _is_text(left):
+            case ast.BinOp(left=left, op=ast.Mod(), right=right) if _is_text(left, self.names):
                 values = [self.of(e) for e in right.elts] if isinstance(right, ast.Tuple) else [self.of(right)]
                 return ast.BinOp(self.of(left), node.op, ast.Tuple(values, ast.Load()))
-            case ast.BinOp(left=left, right=right) if _is_text(node):
+            case ast.BinOp(left=left, right=right) if _is_text(node, self.names):
                 return ast.BinOp(self.of(left), node.op, self.of(right))
-            case ast.Call(func=ast.Name(id="str" | "repr") as function, args=[value]):
+            case ast.Call(func=ast.Name() as function, args=[value]) if makes_text(function, self.names):
                 return ast.Call(function, [self.of(value)], [])
-            case ast.Call(func=ast.Attribute(value=text, attr="format")) if _is_text(text):
+            case ast.Call(func=ast.Attribute(value=text, attr="format")) if _is_text(text, self.names):
                 given = [ast.keyword(k.arg, self.of(k.value)) for k in node.keywords]
                 filled = ast.Attribute(self.of(text), "format", ast.Load())
                 return ast.Call(filled, [self.of(a) for a in node.args], given)
@@ -92,17 +93,17 @@ def parameter(k: int) -> str:
     return f"v{k}"
 
 
-def _is_text(node: ast.expr) -> bool:
+def _is_text(node: ast.expr, names: Collection[str]) -> bool:
     """Whether an expression is a string by its form."""
     match node:
         case ast.Constant(value=str()) | ast.JoinedStr():
             return True
         case ast.BinOp(left=left, op=ast.Mod()):
-            return _is_text(left)
+            return _is_text(left, names)
         case ast.BinOp(left=left, right=right, op=ast.Add() | ast.Mult()):
-            return _is_text(left) or _is_text(right)
-        case ast.Call(func=ast.Name(id="str" | "repr"), args=[_]):
+            return _is_text(left, names) or _is_text(right, names)
+        case ast.Call(func=ast.Name() as function, args=[_]) if makes_text(function, names):
             return True
         case ast.Call(func=ast.Attribute(value=text, attr="format")):
-            return _is_text(text)
+            return _is_text(text, names)
     return False

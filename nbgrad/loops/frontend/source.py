@@ -168,7 +168,7 @@ class Source:
         njit_options = getattr(function, "targetoptions", {})
         self.compiled = plain is not function  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
-        node = SwapsToTuples().visit(Messages().visit(PrintStatements(self).visit(node)))
+        node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
         node = GrowingLists(self).visit(LongerFirst(self).visit(node))
         node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
         self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
