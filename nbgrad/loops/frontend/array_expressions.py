@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.affine import minus, offset, plus
+from ..ir.affine import distance, minus, offset, plus
 from ..ir.names import called
 from ..ir.statements import Block, Check, Like, Loop, Store
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Call, Compare, Constant, DType, Element, Term, Variable
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Term, Variable
 from .tuple_arguments import Form
 from .views import Axis, View, add_indices, axis_length, multiply_indices, raw_length
 
@@ -193,17 +193,9 @@ class AxisLoop:
         if self.axis.step is other.step:
             if mine is start:
                 return name
-            (base, p), (its, q) = _start_when_nonempty(mine), _start_when_nonempty(start)
-            return plus(name, q - p) if base is its else add_indices(start, minus(name, mine))
+            apart = distance(start, mine)
+            return add_indices(start, minus(name, mine)) if apart is None else plus(name, apart)
         return add_indices(start, multiply_indices(self.position(), other.step))
-
-
-def _start_when_nonempty(start: Term) -> tuple[Term | None, int]:
-    """A start as a term and a constant; a clipped ``min(3, n)`` counts as 3, its value unless the slice is empty."""
-    match start:
-        case Constant(value) | Call(_, (Constant(value), *_)):
-            return None, value  # type: ignore[return-value]
-    return start, 0
 
 
 class Elementwise:
