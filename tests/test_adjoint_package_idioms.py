@@ -199,6 +199,17 @@ def larger_first(a, b, x):
     return a * b**3 * x[0]
 
 
+def with_a_function_inside(a, b, x):
+    """The results of the function inside are its own."""
+    if a < b:
+        return 2.0 * with_a_function_inside(b, a, x)
+
+    def scaled():
+        return x[0] * a
+
+    return scaled() * b
+
+
 # Comprehensions of comprehensions.
 
 
@@ -243,6 +254,8 @@ PROGRAMS = [
     (within_a_band, (normal(6), normal(4))),
     (larger_first, (0.3, 0.5, normal(2))),
     (larger_first, (0.5, 0.3, normal(2))),
+    (with_a_function_inside, (0.3, 0.5, normal(2))),
+    (with_a_function_inside, (0.5, 0.3, normal(2))),
     (k_means, (normal(9, 2), normal(3, 2), 2)),
     (three_axes, (normal(3), normal(4))),
     (median_by_partition, (normal(7),)),
@@ -381,18 +394,34 @@ def test_linspace_has_the_numbers_of_numpy():
 
 
 @pytest.mark.parametrize(
-    "call, message",
+    "x, bins, message",
     [
-        ((normal(4), 0), "fewer than one bin"),
-        ((np.array([1.0, np.nan]), 3), "NaN"),
+        (normal(4), 0, "fewer than one bin"),
+        (np.array([1.0, np.nan]), 3, "is not finite"),
+        (np.array([1.0, np.inf, 2.0]), 3, "is not finite"),
+        (normal(4), np.array([1.0, 0.0, 2.0]), "edges that decrease"),
+        (normal(4), np.array([0.0, np.nan]), "or a NaN"),
     ],
 )
-def test_histogram_refuses(call, message):
-    def bins(x, n):
-        return np.sum(np.histogram(x, n)[0] * x[0])
+def test_histogram_refuses(x, bins, message):
+    def counts(x, bins):
+        return np.sum(np.histogram(x, bins)[0] * x[0])
 
     with uncompiled(), pytest.raises(ValueError, match=message):
-        nb.adjoint(bins).value_and_grad(*call)
+        nb.adjoint(counts).value_and_grad(x, bins)
+
+
+def test_a_histogram_without_bins():
+    def size(x, edges):
+        return np.histogram(x, edges)[0].size + x[0] ** 2
+
+    with uncompiled():
+        assert nb.adjoint(size).value_and_grad(np.ones(3), np.array([1.0]))[0] == 1.0
+
+
+def test_partition_out_of_range():
+    with uncompiled(), pytest.raises(ValueError, match=r"np.partition at an index out of range"):
+        nb.adjoint(median_by_partition).value_and_grad(normal(3))
 
 
 # C functions by address.

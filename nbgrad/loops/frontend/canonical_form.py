@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .function_table import DEFINITIONS, is_known
-from .structured_control import with_location
+from .structured_control import own_returns, with_location
 from .syntax import bound_name, first_name, free_variables, subtrees
 
 if TYPE_CHECKING:
@@ -160,8 +160,8 @@ class LongerFirst(ast.NodeTransformer):
             elif (called := self.call_of_itself(node, s)) and not bound:
                 made, names = called
                 results = _exchanged(rest, names)
-                for t in (t for r in results for t in subtrees(r)):
-                    if isinstance(t, ast.Return) and t.value:
+                for t in own_returns(results):
+                    if t.value is not None:
                         t.value = _replaced(s.body[0].value, made, t.value)  # type: ignore[attr-defined]
                 s.body[:] = results
             else:

@@ -310,7 +310,7 @@ class Lowering(Assignments, Iteration):
 
     def returns_values(self) -> bool:
         """Whether the function returns a value anywhere."""
-        values = [n.value for n in own_returns(self.source.node)]
+        values = [n.value for n in own_returns(self.source.node.body)]
         return any(v is not None and not (isinstance(v, ast.Constant) and v.value is None) for v in values)
 
     def bind_results(

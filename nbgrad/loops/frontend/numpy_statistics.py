@@ -239,8 +239,8 @@ def histogram(a, bins=10, range=None, weights=None):
         first, last = (values.min(), values.max()) if values.size > 0 else (0.0, 1.0)
     else:
         first, last = range
-    if not first <= last:
-        raise ValueError("np.histogram over a range that ends before it begins, or with a NaN")
+    if not -LARGEST <= first <= last <= LARGEST:
+        raise ValueError("np.histogram over a range that ends before it begins, or is not finite")
     if first == last:
         first, last = first - 0.5, last + 0.5
     edges = np.linspace(first, last, bins + 1)
@@ -250,17 +250,21 @@ def histogram(a, bins=10, range=None, weights=None):
 def _counted(values, edges, weights, density):
     """The number of values between edges, or the sum of their weights; `density`: of equidistant edges, else 0."""
     n = edges.size - 1
+    for k in range(n):
+        if not edges[k] <= edges[k + 1]:
+            raise ValueError("np.histogram with edges that decrease, or a NaN")
     counts = np.zeros(n, np.int64) if weights is None else np.zeros(n)
-    if weights is not None and np.asarray(weights).size != values.size:
+    shares = values if weights is None else np.asarray(weights).ravel()
+    if shares.size != values.size:
         raise ValueError("np.histogram with weights of another shape than the values")
     for k in range(values.size):
         x = values[k]
-        if x >= edges[0] and x <= edges[n]:
+        if n > 0 and x >= edges[0] and x <= edges[n]:
             if density > 0.0:
                 j = min(int((x - edges[0]) * density), n - 1)
                 j -= x < edges[j]
                 j += j < n - 1 and x >= edges[j + 1]
             else:
                 j = min(np.searchsorted(edges, x, side="right") - 1, n - 1)
-            counts[j] += 1 if weights is None else np.asarray(weights).ravel()[k]
+            counts[j] += 1 if weights is None else shares[k]
     return counts

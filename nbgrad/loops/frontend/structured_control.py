@@ -45,10 +45,10 @@ def always_jumps(body: list[ast.stmt]) -> bool:
     return isinstance(last, ast.Break | ast.Continue | ast.Return)
 
 
-def own_returns(node: ast.FunctionDef) -> list[ast.Return]:
-    """The returns of a function, without those of nested functions."""
+def own_returns(body: list[ast.stmt]) -> list[ast.Return]:
+    """The returns in the body of a function, without those of nested functions."""
     returns: list[ast.Return] = []
-    stack: list[ast.AST] = list(node.body)
+    stack: list[ast.AST] = list(body)
     while stack:
         n = stack.pop()
         if isinstance(n, ast.Return):
