@@ -118,14 +118,18 @@ def begin(w, c, i):
             w[k] = c[k % c.size]
 
 
+def fill(w, row, c, n):
+    for k in range(n):
+        w[k] = np.sin(row[k] * c[k])
+
+
 def from_the_iteration_before(x, c):
     w = np.empty(c.size)
     total = 0.0
     for i in range(x.shape[0]):
         begin(w, c, i)
         total += np.sum(w * x[i]) ** 2
-        for k in range(c.size):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, c.size)
     return total
 
 
@@ -158,8 +162,7 @@ def but_the_last(x, c):
     total = 0.0
     for i in range(x.shape[0]):
         begin(w, c, i)
-        for k in range(c.size - 1):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, c.size - 1)
         for k in range(c.size):
             w[k] *= w[k - 1]
         total += np.sum(w)
@@ -172,8 +175,7 @@ def beyond_the_prefix(x, c):
     for i in range(x.shape[0]):
         begin(w, c, i)
         n = 3 - i % 3
-        for k in range(n):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, n)
         for k in range(n + 1):
             total += w[k] * c[k] * w[0]
     return total
@@ -186,8 +188,7 @@ def another_length(x, c):
     n = 2
     for i in range(x.shape[0]):
         begin(w, c, i)
-        for k in range(n):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, n)
         n = 3 - i % 3
         for k in range(n):
             total += w[k] * w[k]
@@ -216,8 +217,7 @@ def a_loop_that_may_not_run(x, c):
     for i in range(x.shape[0]):
         begin(w, c, i)
         for _ in range(i % 2):
-            for k in range(c.size):
-                w[k] = np.sin(x[i, k] * c[k])
+            fill(w, x[i], c, c.size)
         total += np.sum(w * x[i]) ** 2
     return total
 
@@ -241,8 +241,7 @@ def from_the_end(x, c):
     total = 0.0
     for i in range(x.shape[0]):
         begin(w, c, i)
-        for k in range(3):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, 3)
         for k in range(3):
             w[k - 1] *= w[k] * c[k]
             total += w[k - 1]
@@ -291,8 +290,7 @@ def a_length_that_changes_twice(x, c):
     for i in range(x.shape[0]):
         begin(w, c, i)
         n = 1 + i % 2
-        for k in range(n):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, n)
         if x[i, 0] > 0.0:
             n = 4 - i % 3
         for k in range(n):
@@ -305,8 +303,7 @@ def from_below_zero(x, c):
     total = 0.0
     for i in range(x.shape[0]):
         begin(w, c, i)
-        for k in range(3):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, 3)
         for k in range(-2, 3):
             w[k] *= 0.5
             total += w[k] ** 2
@@ -322,8 +319,7 @@ def under_an_old_test(x, c):
         begin(w, c, i)
         if n > 3:
             n = 1 + i % 2 * 3
-            for k in range(n):
-                w[k] = np.sin(x[i, k] * c[k])
+            fill(w, x[i], c, n)
             total += w[3] * c[0]
     return total
 
@@ -394,8 +390,7 @@ def read_after_the_loop(x, c):
     w = np.ones(c.size)
     total = 0.0
     for i in range(x.shape[0]):
-        for k in range(c.size):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, c.size)
         total += np.sum(w) ** 2
     return total * w[1]
 
@@ -404,8 +399,7 @@ def read_before_the_loop(x, c):
     w = c * c
     total = np.sum(np.sin(w) * w)
     for i in range(x.shape[0]):
-        for k in range(c.size):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, c.size)
         total += np.sum(w) ** 2
     return total
 
@@ -414,8 +408,7 @@ def returned(x, c):
     w = np.empty(c.size)
     total = 0.0
     for i in range(x.shape[0]):
-        for k in range(w.size):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, w.size)
         total += np.sum(w) ** 2
     return total, w
 
@@ -423,8 +416,7 @@ def returned(x, c):
 def of_the_caller(x, w, c):
     total = 0.0
     for i in range(x.shape[0]):
-        for k in range(w.size):
-            w[k] = np.sin(x[i, k] * c[k])
+        fill(w, x[i], c, w.size)
         total += np.sum(w) ** 2
     return total
 
@@ -435,8 +427,7 @@ def in_a_loop_around(x, c):
     for j in range(2):
         total += np.sum(np.sin(w * c[j]))
         for i in range(x.shape[0]):
-            for k in range(c.size):
-                w[k] = np.sin(x[i, k] * c[k])
+            fill(w, x[i], c, c.size)
             total += np.sum(w) ** 2
     return total
 

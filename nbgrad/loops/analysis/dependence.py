@@ -100,51 +100,9 @@ class DependenceTests:
 
     def index_in_range(self, s: Statement, array: str, index: Index) -> bool:
         """Whether an index is provably in range at `s`."""
-        loops = self.enclosing[s]
-        names = {p.index: p.index for p in loops if p.index}
-        forms = [form for test, holds in self.tests[s] for form in self._test_constraints(test, holds, names)]
-        known = system([*forms, *self._loop_constraints(loops, names), *self.length_equalities])
-        for k, part in enumerate(index):
-            x, length = self._linear_form(part, names), {_length(array, k): 1}
-            if x is None or not all(
-                is_infeasible(known, wrong) for wrong in (less_or_equal(x, {}, 1), less_or_equal(length, x))
-            ):
-                return False
-        return True
+        return self.is_below(s, index, [Length(array, k) for k in range(len(index))])
 
-    def nonnegative_under(self, part: Term, loops: tuple[Loop, ...], tests: Iterable[tuple[Term, bool]]) -> bool:
-        """Whether an index is provably non-negative under the outcomes in `tests`."""
-        names = {p.index: p.index for p in loops if p.index}
-        x, from_tests = (
-            self._linear_form(part, names),
-            [form for test in tests for form in self._test_constraints(*test, names)],
-        )
-        return x is not None and is_infeasible(
-            system([*self._loop_constraints(loops, names), *from_tests]), less_or_equal(x, {}, 1)
-        )
-
-    @cached_property
-    def overwriting_nests(self) -> dict[Store, Loop]:
-        """Stores that provably write every element of their array in the nest of loops given, one for each axis."""
-        stores = [s for s in self.program_order if isinstance(s, Store) and s.array not in self.swapped]
-        return {s: nest for s in stores if (nest := self.filling_nest(s)) and self._reach_lengths(s)}
-
-    def filling_nest(self, s: Store) -> Loop | None:
-        """The nest of loops, one for each axis, in which a store runs through all indices below its `filled_stops`."""
-        nest = self.enclosing[s][-len(s.index)] if len(self.enclosing[s]) >= len(s.index) > 0 else None
-        return nest if nest and self.tests[s] == self.tests[nest] and self.filled_stops(s) is not None else None
-
-    def filled_stops(self, s: Store) -> tuple[Term, ...] | None:
-        """The ends of the loops that run through the indices of a store from 0 on; None for other indices."""
-        loops = self.enclosing[s][-len(s.index) :]
-        by_variable: dict[Term, Loop] = {Variable(p.index): p for p in loops if p.index and not p.exit_flag}
-        if by_variable.keys() != set(s.index) or any(
-            offset(p.start) != (None, 0) or _constant_step(p) != 1 for p in loops
-        ):
-            return None
-        return tuple([by_variable[variable].stop for variable in s.index])
-
-    def is_below(self, s: Statement, index: Index, stops: tuple[Term, ...], fixed: Iterable[str]) -> bool:
+    def is_below(self, s: Statement, index: Index, stops: Sequence[Term], fixed: Iterable[str] = ()) -> bool:
         """Whether an index is, at `s`, provably not negative and below `stops`; scalars in `fixed` have one value.
 
         What loops and tests around `s` say of these holds at `s`, since their terms read nothing that they change.
@@ -164,6 +122,40 @@ class DependenceTests:
                 return False
         return True
 
+    def nonnegative_under(self, part: Term, loops: tuple[Loop, ...], tests: Iterable[tuple[Term, bool]]) -> bool:
+        """Whether an index is provably non-negative under the outcomes in `tests`."""
+        names = {p.index: p.index for p in loops if p.index}
+        x, from_tests = (
+            self._linear_form(part, names),
+            [form for test in tests for form in self._test_constraints(*test, names)],
+        )
+        return x is not None and is_infeasible(
+            system([*self._loop_constraints(loops, names), *from_tests]), less_or_equal(x, {}, 1)
+        )
+
+    @cached_property
+    def filled_ranges(self) -> dict[Store, tuple[Loop, tuple[Term, ...]]]:
+        """Stores that run through all indices from 0 on: their nest of loops, one for each axis, and its ends."""
+        ranges = {}
+        for s in self.program_order:
+            if not isinstance(s, Store) or not len(self.enclosing[s]) >= len(s.index) > 0:
+                continue
+            loops = self.enclosing[s][-len(s.index) :]
+            by_variable: dict[Term, Loop] = {Variable(p.index): p for p in loops if p.index and not p.exit_flag}
+            from_zero = all(offset(p.start) == (None, 0) and _constant_step(p) == 1 for p in loops)
+            if by_variable.keys() == set(s.index) and from_zero and self.tests[s] == self.tests[loops[0]]:
+                ranges[s] = loops[0], tuple([by_variable[variable].stop for variable in s.index])
+        return ranges
+
+    @cached_property
+    def overwriting_nests(self) -> dict[Store, Loop]:
+        """Stores that provably write every element of their array in the nest of loops given, one for each axis."""
+        return {
+            s: nest
+            for s, (nest, stops) in self.filled_ranges.items()
+            if s.array not in self.swapped and self._reach_lengths(s.array, stops)
+        }
+
     def nest_that_overwrites_first(self, s: Store) -> Loop | None:
         """A nest of loops around `s` in which another store overwrites each element of the array before `s` does."""
         loops, order = self.enclosing[s], self.program_order
@@ -173,12 +165,12 @@ class DependenceTests:
                 return nest
         return None
 
-    def _reach_lengths(self, s: Store) -> bool:
-        """Whether the `filled_stops` of a store are the lengths of its array, or more."""
+    def _reach_lengths(self, array: str, stops: tuple[Term, ...]) -> bool:
+        """Whether `stops` are provably the lengths of an array, or more."""
         known = system(self.length_equalities)
-        forms = [self._linear_form(stop, {}) for stop in self.filled_stops(s) or ()]
+        forms = [self._linear_form(stop, {}) for stop in stops]
         return all(
-            form is not None and is_infeasible(known, less_or_equal(form, {_length(s.array, k): 1}, 1))
+            form is not None and is_infeasible(known, less_or_equal(form, {_length(array, k): 1}, 1))
             for k, form in enumerate(forms)
         )
 

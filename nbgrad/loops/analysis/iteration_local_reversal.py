@@ -34,7 +34,6 @@ from ..ir.statements import (
 )
 from ..ir.terms import Call, Element, Variable, named, reads, subterms
 from .dependence import Index
-from .private_names import PrivateNames
 
 if TYPE_CHECKING:
     from .reverse_plan import Plan
@@ -69,7 +68,6 @@ class IterationLocalReversal:
 
     def __init__(self, f: Function, plan: Plan, sweep_reads: Callable, refused: set[Loop]) -> None:
         self.f = f
-        self.private_names = PrivateNames(f, plan.dependence_tests)
         self.setters_by_loop: dict[Loop, dict[str, list[Assign]]] = {}
         self.plan = plan
         self.sweep_reads = sweep_reads  # the names that the adjoint of a statement reads
@@ -255,7 +253,7 @@ class IterationLocalReversal:
         """Whether a scalar or an array is private to the iterations of a loop."""
         setters = self.setters(loop).get(name, ())
         defined = bool(setters) and all(t in self.plan.defined for t in setters)
-        return defined or self.private_names.is_private(name, loop)
+        return defined or self.plan.private_names.is_private(name, loop)
 
 
 def cotangent_name(atom: Variable | Element) -> str:

@@ -65,29 +65,32 @@ class PrivateNames:
         self.tests = tests
         self.known: dict[tuple[str, Loop], bool] = {}
         self.shared = {*f.parameters, *(f.results or []), *tests.swapped}
-        self.shared |= {s.name for s in walk(f.body) if isinstance(s, Grow)}
-        self.shared |= {n for s in walk(f.body) if isinstance(s, Call) for n in writes(s)}
+        self.shapes: dict[str, tuple[Term, ...]] = {}  # of the arrays that the function makes
+        self.mentioned_at: dict[str, list[Statement]] = {}  # where a name is read or written
+        for s in walk(f.body):
+            match s:
+                case Alloc():
+                    self.shapes[s.name] = s.shape
+                    continue  # which reads and writes no element
+                case Grow():
+                    self.shared.add(s.name)
+                case Call():
+                    self.shared |= set(writes(s))
+            for name in mentioned(s):
+                self.mentioned_at.setdefault(name, []).append(s)
 
     @cached_property
     def mentions(self) -> dict[Statement, set[str]]:
         """The names that each statement, or a statement in it, reads or writes."""
         return union_over_nested(self.f.body, mentioned)
 
-    @cached_property
-    def shapes(self) -> dict[str, tuple[Term, ...]]:
-        """The shapes of the arrays that the function makes."""
-        return {s.name: s.shape for s in walk(self.f.body) if isinstance(s, Alloc)}
-
     def is_private(self, name: str, loop: Loop) -> bool:
         """Whether each iteration of `loop` has `name` to itself."""
         key = name, loop
         if key not in self.known:
-            self.known[key] = name not in self.shared and self._only_inside(name, loop) and self._covered(name, loop)
+            inside = all(loop in self.tests.enclosing[s] for s in self.mentioned_at.get(name, ()))
+            self.known[key] = name not in self.shared and inside and self._covered(name, loop)
         return self.known[key]
-
-    def _only_inside(self, name: str, loop: Loop) -> bool:
-        inside = set(walk(loop.body))
-        return not any(name in mentioned(s) for s in walk(self.f.body) if s not in inside and not isinstance(s, Alloc))
 
     def _covered(self, name: str, loop: Loop) -> bool:
         try:
@@ -158,12 +161,11 @@ class _Coverage:
     def filled_by(self, nest: Loop) -> _Written:
         """What a nest of loops fills."""
         ranges: set[_Filled | Index] = set()
-        for s in walk([nest]):
-            if isinstance(s, Store) and s.array == self.name and self.tests.filling_nest(s) is nest:
-                stops = self.tests.filled_stops(s)
+        for s, (filling, stops) in self.tests.filled_ranges.items():
+            if filling is nest and s.array == self.name:
                 if s in self.tests.overwriting_nests:
                     ranges.add(_WHOLE)
-                elif stops is not None and self.stable(nest, *stops):
+                elif self.stable(nest, *stops):
                     ranges.add(_Filled(stops))
         return frozenset(ranges)
 

@@ -35,6 +35,7 @@ from ..ir.terms import Element, Term, Variable, reads
 from .dependence import DependenceTests
 from .index_bounds import IndexBounds
 from .iteration_local_reversal import IterationLocalReversal
+from .private_names import PrivateNames
 
 __all__ = ["Plan", "StatementAdjoint", "collect_facts", "is_never_overwritten", "reassigned_names"]
 
@@ -102,6 +103,7 @@ class Plan:
     deferred_updates: set[Statement] = field(default_factory=set)
     vectorized_statements: set[Statement] = field(default_factory=set)
     dependence_tests: DependenceTests = None  # type: ignore[assignment]  # set once the statements have been collected
+    private_names: PrivateNames = None  # type: ignore[assignment]  # likewise
     local_reversal: IterationLocalReversal = None  # type: ignore[assignment]
     bounds: IndexBounds | None = None  # set on first use
 
@@ -123,6 +125,7 @@ def collect_facts(f: Function, plan: Plan) -> None:
     for s in plan.stores:
         plan.stores_by_element.setdefault(s.target, []).append(s)
     plan.dependence_tests = DependenceTests(f, plan.enclosing, swapped)
+    plan.private_names = PrivateNames(f, plan.dependence_tests)
 
 
 def reassigned_names(f: Function) -> set[str]:

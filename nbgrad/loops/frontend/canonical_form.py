@@ -143,8 +143,9 @@ class LongerFirst(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         nodes = subtrees(node)
-        arrays = {n.value.id for n in nodes
-                  if isinstance(n, ast.Subscript | ast.Attribute) and isinstance(n.value, ast.Name)}  # fmt: skip
+        used = [n.iter if isinstance(n, ast.For | ast.comprehension) else n.value for n in nodes
+                if isinstance(n, ast.Subscript | ast.Attribute | ast.For | ast.comprehension)]  # fmt: skip
+        arrays = {n.id for n in used if isinstance(n, ast.Name)}
         bound = {n.arg for n in nodes if isinstance(n, ast.arg) and n not in node.args.args}
         lengths: set[str] = set()
         for k, s in enumerate(node.body[:-1]):

@@ -27,19 +27,14 @@ class WithBuiltins(ast.NodeTransformer):
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.builtins: frozenset[str] | None = None
+        self.builtins = {n for n, f in vars(builtins).items() if source.outer_values.get(n) is f}
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        around, outer = self.builtins, self.source.outer_values
-        own = {n for n in free_variables(node) if n in vars(builtins) and outer.get(n) is vars(builtins)[n]}
-        self.builtins = frozenset(own if around is None else around & own)
+        around = self.builtins
+        self.builtins = around & free_variables(node)
         self.generic_visit(node)
         self.builtins = around
         return node
-
-    def makes_text(self, function: ast.Name) -> bool:
-        """Whether a name stands for ``str`` or ``repr``."""
-        return makes_text(function, self.builtins or ())
 
 
 def makes_text(function: ast.Name, names: Collection[str]) -> bool:
@@ -76,7 +71,7 @@ class Messages(WithBuiltins):
         match node:
             case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr="format")):
                 return _message(text, node)
-            case ast.Call(func=ast.Name() as function, args=[value]) if self.makes_text(function):
+            case ast.Call(func=ast.Name() as function, args=[value]) if makes_text(function, self.builtins):
                 return _message(f"{{{ast.unparse(value)}}}", node)
         return self.generic_visit(node)
 

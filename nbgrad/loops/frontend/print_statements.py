@@ -39,14 +39,14 @@ class PrintStatements(WithBuiltins):
 
     def visit_Expr(self, node: ast.Expr) -> ast.Expr:
         match node.value:
-            case ast.Call(func=ast.Name(id="print"), args=args, keywords=keywords) as call if "print" in (
-                self.builtins or ()
+            case ast.Call(func=ast.Name(id="print") as f, args=args, keywords=keywords) as call if (
+                f.id in self.builtins
             ):
                 wrong = [k.arg for k in keywords if k.arg not in ("sep", "end", "flush")]
                 if wrong:
                     what = f"{wrong[0] or '**'} in {ast.unparse(call)}"
                     raise self.source.refuse(node, what, "print strings and values, with sep= and end=")
-                template = _Template(self.builtins or ())
+                template = _Template(self.builtins)
                 parts = [template.of(a) for a in args]
                 printed = ast.Call(call.func, parts, [ast.keyword(k.arg, template.of(k.value)) for k in keywords])
                 operands = [ast.Constant(ast.unparse(ast.fix_missing_locations(printed))), *template.values]
