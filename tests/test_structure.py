@@ -44,7 +44,17 @@ LOOPS = [
     {"planning"},
     {"codegen"},
     {"explanation"},
-    {"memory", "variants", "flattened_arguments", "differentiable_operator", "pullback", "differentiated", "api", ""},
+    {
+        "checkpoint_options",
+        "memory",
+        "variants",
+        "flattened_arguments",
+        "differentiable_operator",
+        "pullback",
+        "differentiated",
+        "api",
+        "",
+    },
 ]
 LAYER = {name: number for number, names in enumerate(LAYERS) for name in names}
 TOOLS = ["tests", "tools", "benchmarks", "asv_bench"]

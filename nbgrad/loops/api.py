@@ -14,8 +14,8 @@ def adjoint(
     f: Callable | Adjoint | Tangent,
     argnums: int | tuple[int, ...] | None = None,
     *,
-    checkpoint: int | Literal["auto"] | None = None,
-    loop: str | None = None,
+    checkpoint: int | tuple[int, ...] | Literal["auto"] | None = None,
+    loop: str | tuple[str, ...] | None = None,
     memory: int | None = None,
     boundscheck: bool = True,
 ) -> Adjoint:
@@ -30,11 +30,12 @@ def adjoint(
         The arguments to differentiate with respect to: one gradient each, in this order; for an int, the gradient
         itself. Without it there is one gradient per parameter, in order, and it is None for an argument that has none:
         integers, bools, arrays of these, strings and None.
-    checkpoint : int or "auto", optional
+    checkpoint : int, tuple of int or "auto", optional
         Take this many snapshots of the state of an outermost loop and rerun its iterations from them, instead of
-        storing what all iterations overwrite. With "auto", as many as fit into `memory`, and none if the tapes fit.
-    loop : str, optional
-        The variable of that loop. Without it, the loop with the largest tapes.
+        storing what all iterations overwrite; a tuple has the numbers for loops directly in one another, outermost
+        first. With "auto", as many as fit into `memory`, and none if the tapes fit.
+    loop : str or tuple of str, optional
+        The variable of that loop, or of those loops. Without it, the loops with the largest tapes.
     memory : int, optional
         Bytes for "auto"; by default a quarter of the free memory.
     boundscheck : bool, optional

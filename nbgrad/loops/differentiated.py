@@ -32,7 +32,8 @@ from .arguments import (
     tupled_arguments,
     wrt_parameters,
 )
-from .codegen.checkpointing import check, choose_loop
+from .checkpoint_options import CheckpointOptions
+from .codegen.checkpoint_levels import check, choose_loops
 from .codegen.module_source import module
 from .codegen.reverse_sweep import AdjointBuilder
 from .explanation import explanation
@@ -241,19 +242,11 @@ class Adjoint(_Differentiated):
 
     def __init__(self, f, argnums, checkpoint=None, loop=None, memory=None, boundscheck=True) -> None:
         super().__init__(f, argnums, boundscheck)
-        if checkpoint is None and (loop is not None or memory is not None):
-            raise AttrError(f"{self.__name__}: loop and memory are for checkpoints; say checkpoint=")
-        if loop is not None and not isinstance(loop, str):
-            raise AttrError(f"{self.__name__}: loop is the name of the loop's variable, as in loop='t'; got {loop!r}")
-        if checkpoint not in (None, "auto") and not _positive(checkpoint):
-            raise AttrError(f"{self.__name__}: checkpoint must be a number of snapshots or 'auto', got {checkpoint!r}")
-        if memory is not None and (checkpoint != "auto" or not _positive(memory)):
-            raise AttrError(f"{self.__name__}: memory is a number of bytes, for checkpoint='auto'; got {memory!r}")
-        self._checkpoint, self._loop, self._memory = checkpoint, loop, memory
+        self._checkpoints = CheckpointOptions.of(self.__name__, checkpoint, loop, memory)
         self._made_of = (f, argnums, checkpoint, loop, memory, boundscheck)
         self._fixed_buffers = checkpoint is not None
-        if checkpoint is not None and self._source is not None:
-            check(self._source, loop)
+        if self._checkpoints is not None and self._source is not None:
+            check(self._source, self._checkpoints.names)
 
     def _clear_caches(self) -> None:
         super()._clear_caches()
@@ -263,12 +256,11 @@ class Adjoint(_Differentiated):
         self._adjoints_of_tangents: dict[tuple[int, ...], Adjoint] = {}
 
     def _generate(self, f: Function, wrt: list[str]) -> AdjointVariant:
-        program = AdjointVariant(f, wrt, self._argnums)
-        loop = None if self._checkpoint is None else choose_loop(program.reverse, self._loop)
-        if loop is None:
-            return program
-        snapshots = None if self._checkpoint == "auto" else self._checkpoint
-        return CheckpointedVariant(program, loop, snapshots, self._memory)
+        options = self._checkpoints
+        nested = options is not None and len(options.names) > 1  # the tapes of loops inside need the loops around them
+        program = AdjointVariant(f, wrt, self._argnums, not nested)
+        loops = [] if options is None else choose_loops(program.reverse, options.names)
+        return CheckpointedVariant(program, loops, options) if options is not None and loops else program
 
     def value_and_grad(self, *args, **kwargs) -> tuple[Any, Any]:
         """The scalar result and its gradients.
@@ -470,7 +462,3 @@ class Adjoint(_Differentiated):
 
     def _arrange_gradients(self, program: AdjointVariant, gradients: tuple) -> Any:
         return arrange_gradients(program.f, program.wrt, self._argnums, gradients)
-
-
-def _positive(number: Any) -> bool:
-    return isinstance(number, int | np.integer) and not isinstance(number, bool) and bool(number > 0)

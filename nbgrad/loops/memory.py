@@ -14,7 +14,7 @@ import numpy as np
 
 from ..backends.numba.compile import python
 from ..errors import OutOfMemoryError, TapeWarning
-from .codegen.checkpointing import choose_loop
+from .codegen.checkpoint_levels import choose_loops
 from .codegen.reverse_sweep import AdjointBuilder
 from .codegen.tape_estimate import estimate_source
 
@@ -103,7 +103,7 @@ class TapeEstimate:
             f"{_amount(size)} for {f.with_user_names(label)} in '{self.tapes[label].loops[0].line}'"
             for label, size in sizes
         ]
-        loop = None if f.draws else choose_loop(self._reverse, None)
+        loop = None if f.draws else next(iter(choose_loops(self._reverse)), None)
         name = loop and (loop.target or loop.index)
         where = f', loop="{name}"' if name else ""
         advice = f'nb.adjoint({f.name}, checkpoint="auto"{where}) stores snapshots instead'

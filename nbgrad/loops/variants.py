@@ -13,7 +13,9 @@ from ..backends.numba.compile import python
 from ..backends.numba.exported import unchecked_call
 from ..errors import TraceError
 from .arguments import arrange_gradients, as_cotangent, check_no_aliasing, copies, output_names
-from .codegen.checkpointing import Checkpointed, rerun_iterations
+from .checkpoint_options import CheckpointOptions
+from .codegen.checkpoint_levels import rerun_iterations
+from .codegen.checkpointing import Checkpointed
 from .codegen.module_source import module, refusing_deep_nesting
 from .codegen.reverse_sweep import AdjointBuilder
 from .codegen.split_mode import SplitAdjointBuilder
@@ -36,16 +38,19 @@ def _compiled(entry: str, source: str, f: Function, tapes: Collection[str] = ())
 class AdjointVariant:
     """The adjoint for one combination of ranks and kinds of arguments.
 
-    `argnums` is as the user gave it; `halves` is the same adjoint in split mode, generated when first needed.
+    `argnums` is as the user gave it; without `fused`, no loop is reversed iteration by iteration; `split_variant` is
+    the same adjoint in split mode, generated when first needed.
     """
 
     split_variant: SplitVariant | None = None
 
-    def __init__(self, f: Function, wrt: list[str], argnums: int | tuple[int, ...] | None = ()) -> None:
+    def __init__(
+        self, f: Function, wrt: list[str], argnums: int | tuple[int, ...] | None = (), fused: bool = True
+    ) -> None:
         self.f = f
         self.wrt = wrt
         self.argnums = argnums
-        self.plan = plan(f, set(wrt))
+        self.plan = plan(f, set(wrt), fused)
         self._write(AdjointBuilder(f, self.plan, wrt))
 
     def _write(self, reverse: AdjointBuilder) -> None:
@@ -156,11 +161,11 @@ class AdjointVariant:
 
 
 class CheckpointedVariant(AdjointVariant):
-    """The adjoint with checkpoints in a loop: `count` snapshots, or as many as fit into `memory` bytes."""
+    """The adjoint with checkpoints in loops, each directly in the body of the one before."""
 
     reverse: Checkpointed
 
-    def __init__(self, plain: AdjointVariant, loop: Loop, count: int | None, memory: int | None) -> None:
+    def __init__(self, plain: AdjointVariant, loops: list[Loop], options: CheckpointOptions) -> None:
         self.f, self.wrt, self.argnums, self.plan = plain.f, plain.wrt, plain.argnums, plain.plan
         if self.f.draws:
             raise TraceError(
@@ -173,45 +178,52 @@ class CheckpointedVariant(AdjointVariant):
                 "return what is to be printed"
             )
         self.plain = plain
-        self.count = count
-        self.memory = memory
-        self._write(Checkpointed(self.f, self.plan, self.wrt, loop))
+        self.counts = options.counts and options.counts[: len(loops)]
+        self.memory = options.memory
+        self._write(Checkpointed(self.f, self.plan, self.wrt, loops))
         budget = module(self.reverse.budget(), self.f, self.reverse.free)
         self._budget = _compiled(self.reverse.budget_entry, budget, self.f)
 
     def check_memory(self, args: tuple, level: int = 5) -> None:
         pass  # what it stores was chosen
 
-    def snapshots(self, args: tuple) -> tuple[int, int, int]:
-        """The number of snapshots for these arguments (0 if all tapes fit), the size of one, and the iterations."""
-        iterations, each, tapes = self._budget(*copies(args))
-        if self.count is not None:
-            return (
-                min(self.count, max(iterations, 1)) if self.reverse.trip_count_known else self.count,
-                each,
-                iterations,
-            )
-        budget = available_memory() // 4 if self.memory is None else self.memory
-        if 0 <= tapes <= budget:
-            return 0, each, iterations
-        return max(min(budget // max(each, 1), iterations), 1), each, iterations
+    def snapshots(self, args: tuple) -> tuple[tuple[int, ...], list[int], int]:
+        """The numbers of snapshots for these arguments, outermost loop first (none if all tapes fit), the sizes of one,
+        and the iterations of the outermost loop."""
+        iterations, tapes, *sizes = self._budget(*copies(args))
+        most = max(iterations, 1)
+        if self.counts is not None:
+            outer, *inner = self.counts
+            if self.reverse.levels[0].trip_count_known:
+                outer = most if self.reverse.saves_every_iteration else min(outer, most)
+            return (outer, *inner), sizes, iterations
+        left = available_memory() // 4 if self.memory is None else self.memory
+        if 0 <= tapes <= left:
+            return (), sizes, iterations
+        counts: list[int] = []
+        for k, each in enumerate(sizes):  # equal parts, and what the outermost loop cannot use goes to the others
+            fitting = left // (len(sizes) - k) // max(each, 1)
+            every = k == 0 and self.reverse.saves_every_iteration
+            counts.append(most if every else max(min(fitting, most) if k == 0 else fitting, 1))
+            left -= counts[k] * each
+        return tuple(counts), sizes, iterations
 
     def extra_arguments(self, args: tuple) -> tuple:
-        return (self.count if self.count is not None else self.snapshots(args)[0],)
+        return self.counts if self.counts is not None else self.snapshots(args)[0]
 
     def tape_bytes(self, args: tuple, values: Callable[[], tuple]) -> dict[str, int]:
-        count, each, iterations = self.snapshots(args)
-        if not count:
+        counts, sizes, iterations = self.snapshots(args)
+        if not counts:
             return self.plain.tape_bytes(args, values)
-        snapshots = f"{count} snapshots of {', '.join(self.reverse.state)}"
-        return {
-            snapshots: count * each,
-            "iterations run again": rerun_iterations(iterations, count),
-            **super().tape_bytes(args, values),
-        }
+        found: dict[str, int] = {}
+        for count, each, level in zip(counts, sizes, self.reverse.levels, strict=True):
+            over = f" over {level.loop.index or 'while'}" if len(counts) > 1 else ""
+            found[f"{count} snapshots of {', '.join(level.state)}{over}"] = count * each
+        found["iterations run again"] = rerun_iterations(iterations, counts[0])
+        return {**found, **super().tape_bytes(args, values)}
 
     def __call__(self, args: tuple, cotangents: dict[str, Any], values: tuple = ()) -> tuple[tuple, tuple]:
-        if self.count is None and not self.snapshots(args)[0]:
+        if self.counts is None and not self.snapshots(args)[0]:
             return self.plain(args, cotangents, values)
         return super().__call__(args, cotangents, values)
 

@@ -92,6 +92,12 @@ class PrivateNames:
             self.known[key] = name not in self.shared and inside and self._covered(name, loop)
         return self.known[key]
 
+    def carries_nothing(self, name: str, loop: Loop) -> bool:
+        """Whether iterations of `loop` read of `name` only what they have written, and nothing outside reads it."""
+        readers = [s for s in self.mentioned_at.get(name, ()) if name in uses(s)]
+        inside = all(loop in self.tests.enclosing[s] for s in readers)
+        return name not in self.shared and inside and self._covered(name, loop)
+
     def _covered(self, name: str, loop: Loop) -> bool:
         try:
             _Coverage(self, name, loop).block(loop.body, frozenset())

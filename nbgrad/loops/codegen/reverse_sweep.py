@@ -286,6 +286,12 @@ class AdjointBuilder(AugmentedForward):
 
         `begun`: the cotangents of its definitions are initialized already.
         """
+        items, end = self.begin_reverse(block, begun)
+        items = merge_zero_steps(items + self.reverse_statements(block, end))
+        return fuse_loops(items, self.forwarded_bars) if enabled(Pass.LOOP_FUSION) else items
+
+    def begin_reverse(self, block: Block, begun: bool = False) -> tuple[list[Item], int]:
+        """The beginning of the reverse of a block, and how many of its statements are left to reverse."""
         end = len(block)
         while end and block[end - 1] in self.plan.deferred_updates:
             end -= 1
@@ -300,20 +306,20 @@ class AdjointBuilder(AugmentedForward):
             elif s in self.plan.recomputed_definitions:
                 assert isinstance(s, Assign)
                 items.append(Step(Variable(s.name), "=", s.value))
-        items = merge_zero_steps(items + self.reverse_statements(block, end))
-        return fuse_loops(items, self.forwarded_bars) if enabled(Pass.LOOP_FUSION) else items
+        return items, end
 
-    def reverse_statements(self, block: Block, end: int | None = None, early: bool = False) -> list[Item]:
+    def reverse_statements(
+        self, block: Block, end: int | None = None, early: bool = False, continued: bool = False
+    ) -> list[Item]:
         """The reverse of the statements of `block` (up to `end`), last to first.
 
         `early`: they come before a loop with iteration-local reversal; otherwise, what was reversed so is left out.
+        `continued`: what comes after them in their block has been reversed.
         If nothing comes after a one-sided branch and only definitions come before it, their cotangents are zero unless
         the branch is taken, so their reverse moves into it.
         """
         items: list[Item] = []
-        last = not self.plan.deferred_updates & set(block) and not self.done & set(
-            block
-        )  # nothing has been reversed before
+        last = not continued and (self.plan.deferred_updates | self.done).isdisjoint(block)  # nothing was reversed yet
         for k in range(len(block) - 1 if end is None else end - 1, -1, -1):
             s = block[k]
             if early and s in self.plan.local_reversal.hoisted_cotangents:
