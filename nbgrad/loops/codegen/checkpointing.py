@@ -36,7 +36,6 @@ from ..ir.statements import (
     walk,
     writes,
 )
-from ..ir.statements import Call as CallStatement
 from ..ir.tapes import Tape
 from ..ir.terms import (
     FALSE,
@@ -146,15 +145,10 @@ class Checkpointed(AdjointBuilder):
         return definition(self.budget_entry, self.f.parameters, items)
 
     def snapshot_bytes(self, name: str) -> Term:
-        """The bytes that a variable takes in a snapshot; 0 for an array that is not allocated before the loops."""
+        """The bytes that a variable takes in a snapshot."""
         if self.f.ranks.get(name):
-            return ZERO if name in self.call_results else Property(Variable(name), "nbytes")
+            return Property(Variable(name), "nbytes")
         return Constant(1 if self.f.kinds.get(name) == "bool" else 8)
-
-    @cached_property
-    def call_results(self) -> set[str]:
-        """The arrays that calls in the loops return, new ones in each iteration."""
-        return {n for s in walk(self.levels[0].loop.body) if isinstance(s, CallStatement) for n in s.lengths}
 
     @cached_property
     def saves_every_iteration(self) -> bool:
@@ -211,19 +205,7 @@ class Checkpointed(AdjointBuilder):
         items: list[Item] = bounds_checks.guards(self.bounds.before.get(level.loop, [])) if known else []
         items += [Step(level.trips, "=", level.trip_count)] if known else []
         if level is self.levels[0]:
-            for each in self.levels:
-                most: Term = Variable(each.snapshots)
-                if each is level and known:
-                    most = level.trips if self.saves_every_iteration else called(min, most, level.trips)
-                items.append(Step(Variable(each.snapshots), "=", called(max, most, ONE)))
-                items += self.snapshot_arrays(each, each.state if each is level else self.allocated_before(each))
-                items.append(
-                    Bind((each.when,), called(np.zeros, Variable(each.snapshots), DTYPES["int"]), comment=_WHEN)
-                )
-            items += self.hoisted_tapes
-        else:
-            there = self.allocated_before(level)
-            items += self.snapshot_arrays(level, [n for n in level.state if n not in there])
+            items += [*self.snapshot_arrays(), *self.hoisted_tapes]
         items += self.copy_state(level, ZERO)
         if not known:
             items += self.plain([level.loop])
@@ -286,22 +268,23 @@ class Checkpointed(AdjointBuilder):
             return For(level.loop.index, level.index(start), level.index(stop), level.loop.step, body=body)
         return For(self.fresh("again"), start, stop, body=body)
 
-    def allocated_before(self, level: Level) -> list[str]:
-        """The state of a loop without arrays that calls in the outermost loop return, new ones in each iteration."""
-        return [n for n in level.state if n not in self.call_results]
-
-    def snapshot_arrays(self, level: Level, names: Sequence[str]) -> list[Item]:
-        """Allocate the arrays for the snapshots of variables."""
-        snapshots = Variable(level.snapshots)
-        return [
-            Bind(
-                (level.snapshots_of[n],),
-                called(np.empty, Binary("+", Tuple((snapshots,)), Shape(n)), DType(n))
-                if self.f.ranks.get(n)
-                else called(np.empty, snapshots, DTYPES[self.f.kinds.get(n, "float")]),
-            )
-            for n in names
-        ]
+    def snapshot_arrays(self) -> list[Item]:
+        """Allocate the arrays for the snapshots of all loops."""
+        items: list[Item] = []
+        for level in self.levels:
+            snapshots = Variable(level.snapshots)
+            most: Term = snapshots
+            if level is self.levels[0] and level.trip_count_known:
+                most = level.trips if self.saves_every_iteration else called(min, snapshots, level.trips)
+            items.append(Step(snapshots, "=", called(max, most, ONE)))
+            for n, kept in level.snapshots_of.items():
+                if self.f.ranks.get(n):
+                    new = called(np.empty, Binary("+", Tuple((snapshots,)), Shape(n)), DType(n))
+                else:
+                    new = called(np.empty, snapshots, DTYPES[self.f.kinds.get(n, "float")])
+                items.append(Bind((kept,), new))
+            items.append(Bind((level.when,), called(np.zeros, snapshots, DTYPES["int"]), comment=_WHEN))
+        return items
 
     def allocate(self, tape: Tape) -> list[Item]:
         if not self.recording or tape.sizes is None or reads(*tape.sizes) & self.changed:
