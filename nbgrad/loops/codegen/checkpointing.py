@@ -23,6 +23,7 @@ from ...errors import TraceError
 from ..analysis.reverse_plan import Plan
 from ..ir.effects import Bind, Return
 from ..ir.names import called
+from ..ir.passes import checked_sweep
 from ..ir.printer import Definition, Routine, definition
 from ..ir.reverse_ir import Branch, Comment, For, Item, Step, While, bound_by, loops_over
 from ..ir.statements import (
@@ -190,7 +191,7 @@ class Checkpointed(AdjointBuilder):
                 [Step(inner.trips, "=", ZERO), *_if(around.remaining, entry), *items],
                 [*self.reset(inner.loop), *back],
             )
-        return [
+        items = [
             *self.initial_values(),
             *before,
             *self.enter(outer),
@@ -198,6 +199,8 @@ class Checkpointed(AdjointBuilder):
             *self.reset(outer.loop),
             *self.reverse_statements(outer.before),
         ]
+        self.check(checked_sweep(items, f.name, "checkpointing"))
+        return items
 
     def enter(self, level: Level) -> list[Item]:
         """What comes before the schedule of a loop: its trip count, and the first snapshot."""

@@ -145,10 +145,15 @@ class AdjointBuilder(AugmentedForward):
         if enabled(Pass.DEAD_ADJOINTS):
             items = remove_dead_adjoints(items, there, middle, made, lambda bar: self.fresh(f"{bar}_here"))
             checked_sweep(items, self.f.name, Pass.DEAD_ADJOINTS.value)
+        self.check([*there, *middle, *items])
+        return there, [*middle, *items]
+
+    def check(self, items: list[Item]) -> None:
+        """Verify both sweeps if that is asked for."""
+        made = {bar for n, bar in self.bars.items() if n not in self.f.parameters}
         given = {*self.extra_parameters, *map(self.seed, dict.fromkeys([*self.seeds, *self.arrays]))}
         known = {*self.f.parameters, *self.f.constants, *self.known_names, *given}
-        check_sweeps([*there, *middle, *items], self.arrays_of_tapes, known, made.keys() - given, self.f.name)
-        return there, [*middle, *items]
+        check_sweeps(items, self.arrays_of_tapes, known, made - given, self.f.name)
 
     @property
     def known_names(self) -> set[str]:
