@@ -8,6 +8,7 @@ import nbgrad as nb
 from nbgrad import nd
 from nbgrad.backends.numba.compile import generate
 from nbgrad.backends.numba.pipelines import NO_REALIGN_STACK
+from nbgrad.compiler import schedule
 from nbgrad.compiler.memory_plan import SharedBuffers
 from nbgrad.core.dtypes import float32, float64
 
@@ -123,3 +124,34 @@ def test_kernels_that_call_functions_of_vectors_leave_their_stack_where_it_is():
         kernel = generate("lambda_", source.text, source.helpers, apart=True)
         assert (NO_REALIGN_STACK not in kernel.llvm(kind, kind)) == bool(moved)
     assert NO_REALIGN_STACK in generate("f", "def f(x):\n    x[0] = 1\n", {}).llvm(kind)
+
+
+def _long_chain(x):
+    """One loop of 400 statements with its gradient; periods of three operators."""
+    y = x
+    for k in range(60):
+        y = nd.sin(y) * 0.5 + x if k % 3 else y * x - 0.1 * y
+    return nd.sum(y)
+
+
+def test_a_long_loop_is_compiled_in_pieces_and_equal_pieces_once(monkeypatch):
+    monkeypatch.setattr(schedule, "_WHOLE", 200)
+    monkeypatch.setattr(schedule, "_PIECE", 16)
+    x = np.linspace(0.1, 1.0, 50)
+    call = nb.jit(nb.value_and_grad(_long_chain))
+    value, gradient = call(x)
+    expected, slope = nb.value_and_grad(_long_chain)(x)
+    np.testing.assert_allclose(value, expected, 1e-12)
+    np.testing.assert_allclose(gradient, slope, 1e-12)
+    compiled = call.latest.compiled
+    assert len(compiled.sources) <= 15 < len(compiled.calls)
+    assert max(text.count("\n") for text in compiled.texts) < 50
+
+
+def test_a_long_loop_stays_whole_where_pieces_would_pass_on_much(monkeypatch):
+    monkeypatch.setattr(schedule, "_WHOLE", 200)
+    monkeypatch.setattr(schedule, "_PASSED_ON", 10_000)  # 400 values of 50 numbers are more
+    call = nb.jit(nb.value_and_grad(_long_chain))
+    call(np.linspace(0.1, 1.0, 50))
+    assert call.latest.compiled.is_single_kernel
+    assert _bytes(call.latest.compiled) == 0

@@ -11,8 +11,11 @@ blocks, which stay in the first-level cache. Axes of a few elements are unrolled
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 
+from ..core.shapes import size
+from ..ir.expr import Expr
 from ..ir.graph import Value
 from .runtime_helpers import product
 from .statements import Access, Axis, Statement
@@ -27,6 +30,9 @@ _SHORT = 24
 _LONG = 1 << 17
 #: The maximum number of guard boundaries in a loop; each costs another copy of its body.
 _ENDS = 3
+#: A loop of more statements is divided into pieces: its compile time grows faster than their number, and equal pieces
+#: are compiled once. Every value may then need an array, at most this many bytes in all.
+_WHOLE, _PIECE, _PASSED_ON = 1000, 40, 1 << 28
 #: Tile sizes: of a long axis that becomes the innermost loop; of a long sum.
 _LANES, _RUN = 64, 4096
 
@@ -44,11 +50,15 @@ class TileAxis(Axis):
 
 
 class Loop:
-    """A loop over one axis. `body`: loops and statements."""
+    """A loop over one axis. `body`: loops and statements; `computed`: the values that these compute; `expr`: the
+    expression of the first; `ends`: the points of the axis at which one of their guards changes."""
 
     def __init__(self, axis: Axis) -> None:
         self.axis = axis
         self.body: list[Loop | Statement] = []
+        self.computed: set[Value] = set()
+        self.expr: Expr | None = None
+        self.ends: set[int] = set()
 
     def statements(self) -> Iterable[Statement]:
         for item in self.body:
@@ -72,6 +82,8 @@ class Program:
     blocks : dict
         Axis -> the two axes it was tiled into.
     materialized_values : set of Value
+    piece : int
+        How many statements are enough for a loop.
     """
 
     def __init__(self, full: set[Value]) -> None:
@@ -81,6 +93,7 @@ class Program:
         self.unrolled: dict[Statement, list[Axis]] = {}
         self.blocks: dict[Axis, tuple[TileAxis, TileAxis]] = {}
         self.materialized_values = full
+        self.piece = sys.maxsize
         self.makers: dict[Value, Statement] = {}
 
     def parts(self, axis: Axis) -> Sequence[Axis]:
@@ -113,9 +126,24 @@ def schedule_statements(statements: list[Statement], full: set[Value], lanes: in
         if s.how == "product":
             program.loops[s] = _blocks_of_rows(s, program)
         program.unrolled[s] = [a for a in axes if a not in program.loops[s]]
+    _insert_statements(program, statements)
+    if any(_too_long(item) for item in program.body):
+        program.piece = _PIECE
+        _insert_statements(program, statements)
+    return program
+
+
+def _insert_statements(program: Program, statements: list[Statement]) -> None:
+    program.body, program.paths = [], {}
     for s in statements:
         _insert(program, program.body, s, program.loops[s], [])
-    return program
+
+
+def _too_long(item: Loop | Statement) -> bool:
+    """Whether compiling a loop takes much longer than compiling its pieces, and what the pieces pass on is small."""
+    if not isinstance(item, Loop) or len(item.computed) <= _WHOLE:
+        return False
+    return sum(size(v.shape) * v.dtype.storage.itemsize for v in item.computed) <= _PASSED_ON
 
 
 def _blocks_of_rows(s: Statement, program: Program) -> list[Axis]:
@@ -247,30 +275,42 @@ def _tile_axis(program: Program, order: list[Axis], axis: Axis, length: int, to_
 def _insert(program: Program, body: list, s: Statement, axes: list[Axis], path: list[Loop]) -> None:
     """Insert `s`, with the loops `axes` still to enter, into `body` or into a loop there."""
     if axes:
-        for item in reversed(body):
-            fits = isinstance(item, Loop) and item.axis is axes[0]
-            if fits and _shareable(program, item, s) and _guard_boundaries([*item.statements(), s], item.axis) <= _ENDS:
-                _insert(program, item.body, s, axes[1:], [*path, item])
-                return
-            if _needs(s, item):
-                break
-        new = Loop(axes[0])
-        body.append(new)
-        _insert(program, new.body, s, axes[1:], [*path, new])
+        loop = _loop_to_share(program, body, s, axes[0])
+        if loop is None:
+            loop = Loop(axes[0])
+            body.append(loop)
+        loop.expr = loop.expr or s.expr
+        loop.computed.add(s.value)
+        loop.ends |= _guard_ends(s, loop.axis)
+        _insert(program, loop.body, s, axes[1:], [*path, loop])
     else:
         body.append(s)
         program.paths[s] = path
 
 
-def _guard_boundaries(statements: Iterable[Statement], axis: Axis) -> int:
-    """The number of points of an axis at which a guard of these statements changes."""
+def _loop_to_share(program: Program, body: list, s: Statement, axis: Axis) -> Loop | None:
+    """The last loop of `body` over `axis` that `s` may be inserted into."""
+    for item in reversed(body):
+        fits = isinstance(item, Loop) and item.axis is axis and not _ends_piece(program, item, s)
+        if fits and len(item.ends | _guard_ends(s, axis)) <= _ENDS and _shareable(program, item, s):
+            return item
+        if _needs(s, item):
+            break
+    return None
+
+
+def _ends_piece(program: Program, loop: Loop, s: Statement) -> bool:
+    """Whether a loop is long enough without `s`. It ends rather where it would begin again, so that what repeats itself
+    in the program is divided into equal pieces."""
+    n, repeats = len(loop.computed), s.expr is loop.expr
+    return n >= 2 * program.piece or (n >= program.piece and repeats)
+
+
+def _guard_ends(s: Statement, axis: Axis) -> set[int]:
+    """The points of an axis at which a guard of a statement changes."""
     whole = axis.whole if isinstance(axis, TileAxis) else axis
-    points: set[int] = set()
-    for s in statements:
-        for g in s.guards:
-            if s.axes[g.axis].root() is whole:
-                points |= {g.start, g.stop}
-    return len(points - {0, whole.extent})
+    points = {end for g in s.guards if s.axes[g.axis].root() is whole for end in (g.start, g.stop)}
+    return points - {0, whole.extent}
 
 
 def _values(access: Access) -> Value:
@@ -279,7 +319,7 @@ def _values(access: Access) -> Value:
 
 def _needs(s: Statement, item: Loop | Statement) -> bool:
     """Whether `s` reads something that `item` computes."""
-    computed = {m.value for m in item.statements()} if isinstance(item, Loop) else {item.value}
+    computed = item.computed if isinstance(item, Loop) else {item.value}
     return any(_values(a) in computed for a in s.reads)
 
 
