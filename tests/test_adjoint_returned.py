@@ -168,3 +168,69 @@ def test_compiled_code_refuses_a_cotangent_of_another_shape(shape):
     assert not x_bar.any()
     compiled(x, np.ones((3, 2)), x_bar)
     assert (x_bar == 2.0).all()
+
+
+def compounded(r, start):
+    out = np.empty_like(r)
+    c = 1.0
+    for i in range(r.shape[0]):
+        c *= r[i] + 1.0
+        out[i] = c
+    if start == 0.0:
+        return out - 1.0
+    return out * start
+
+
+def in_windows(x, w):
+    out = np.zeros(x.size)
+    for i in range(x.size):
+        if i + 1 >= w:
+            out[i] = np.min(compounded(x[i + 1 - w : i + 1], 100.0))
+    return out
+
+
+def by_turns(x, w):
+    """The lengths differ from iteration to iteration, and so does the return that is taken."""
+    s = 0.0
+    for i in range(x.size):
+        c = compounded(x[max(i + 1 - w, 0) : i + 1], x[i] * (i % 2))
+        s += np.sum(c * c) * c.size
+    return s
+
+
+def either_part(x, k):
+    if x[0] > 0.5 or k % 2 == 0:
+        return x[:k] * 2.0
+    return x[k:] * x[0]
+
+
+def lengths_that_differ(x, w):
+    s = 0.0
+    for i in range(1, x.size):
+        p = either_part(x, i)
+        s += np.sum(p * p) * p.size + w
+    return s
+
+
+def selected_or_not(x, k):
+    if k % 2:
+        return x[x > 0.4] * 2.0
+    return x[:k] * x[0]
+
+
+def lengths_that_values_tell(x, w):
+    s = 0.0
+    for i in range(1, x.size):
+        p = selected_or_not(x, i)
+        for j in range(p.size):
+            s += p[j] * p[j] * p.size * w
+    return s
+
+
+@pytest.mark.parametrize(
+    "f", [in_windows, by_turns, lengths_that_differ, lengths_that_values_tell], ids=lambda f: f.__name__
+)
+def test_arrays_of_several_returns_in_a_loop_have_their_own_lengths(f):
+    with uncompiled():
+        for w in (1, 3, 5):
+            agrees(f, (np.linspace(0.1, 0.8, 7), w))

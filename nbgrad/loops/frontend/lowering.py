@@ -30,7 +30,7 @@ from .array_expressions import (
 from .assignments import Assignments
 from .exception_handling import attempt_of, lower_attempt, raised_error
 from .function_table import MODULES, refuse_call
-from .growing_lists import append_item
+from .growing_lists import append_item, resize
 from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
@@ -337,6 +337,7 @@ class Lowering(Assignments, Iteration):
             own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
             if self.returns > 1 and (own or not self.inlined) and self.returns_differ(path):
                 if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
+                    resize(self, previous.view.name, view, node)
                     self.write_elements(node, previous.view, Leaf(view))
                     return previous
                 view = self.copy_of(view, node, self.names.fresh("result"))
