@@ -54,7 +54,7 @@ from .implicit_errors import check_division, in_range, index_may_raise
 from .numpy_library import masked
 from .record_types import is_record
 from .records import attribute_of_record, item_of_record
-from .reshaping import contiguous, reshaped
+from .reshaping import contiguous, reshaped, with_plain_indices
 from .scope import Pack
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
@@ -143,6 +143,7 @@ class Expressions(CapturedConstants):
                     first, second = map(self.tuple_items, pair)
                     if first is not None and second is not None:
                         return TupleExpr([*first, *second])
+                pair = [with_plain_indices(self, node, p) for p in pair]
                 return combine(partial(Binary, BINARY[type(node.op)]), self.as_operands(node, pair))
             case ast.UnaryOp(op=ast.Invert()):
                 inverted = self.tree(node.operand)  # of boolean arrays, it is "not"

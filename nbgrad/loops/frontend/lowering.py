@@ -135,7 +135,9 @@ def _lower_once(
             "an array that is returned in a loop or branch, whose length is not known before it",
             "return at the end, or fill an array that is made at the beginning, and return its length, too",
         )
-    if modified := resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes):
+    if modified := resolve_reshaped(
+        program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups
+    ):
         raise source.refuse(source.node, f"the array {modified}, which is reshaped and written", "copy it before")
     return program
 

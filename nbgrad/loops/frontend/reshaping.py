@@ -7,18 +7,23 @@ array that it views, with other indices.
 from __future__ import annotations
 
 import ast
+from itertools import product as pairs_of
 from typing import TYPE_CHECKING
 
 from ..ir.affine import is_length
-from ..ir.statements import Alloc, Check, Function, Like, Store, Swap, walk
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Shape, Term, Variable
+from ..ir.statements import Alloc, Block, Check, Function, If, Like, Loop, Store, Swap, walk
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Logical, Shape, Term, Variable
+from .array_expressions import ArrayExpr, Elementwise, Leaf, copy_of_values
 from .syntax import unparse
 from .views import Axis, View, add_indices, axis_length, product
 
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["contiguous", "reshaped", "resolve_reshaped"]
+__all__ = ["contiguous", "reshaped", "resolve_reshaped", "with_plain_indices"]
+
+#: Consecutive axes of an array, and of its reshaped form, that have equally many elements together, as their numbers.
+_Group = tuple[range, range]
 
 
 def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[Term]) -> View:
@@ -36,11 +41,16 @@ def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[Term]) ->
     if (number := _number(sizes)) is not total:
         message = f"{low.lowered_function.name}: {unparse(node)} has another number of elements"
         low.out.append(Check(Compare(("!=",), (number, total)), message))
-    lengths = [_length(low, n) for n in sizes]
+    return _under_shape(low, view, [_length(low, n) for n in sizes])
+
+
+def _under_shape(low: Expressions, view: View, lengths: list[Term]) -> View:
+    """`view` with the shape `lengths`, which has as many elements."""
     name = low.names.fresh(f"{view.name}_reshaped")
     function, shared = low.lowered_function, low.shared
-    function.ranks[name], function.kinds[name] = len(sizes), function.kinds[view.name]
+    function.ranks[name], function.kinds[name] = len(lengths), function.kinds[view.name]
     shared.sizes[name], shared.reshaped[name] = lengths, view
+    shared.reshaped_groups[name] = _groups(*([*map(low.with_known_integers, n)] for n in (low.shape(view), lengths)))
     shared.dtypes[name] = shared.dtypes.get(view.name, DType(view.name))
     if view.name in shared.element_kinds:
         shared.element_kinds[name] = shared.element_kinds[view.name]
@@ -66,12 +76,77 @@ def contiguous(low: Expressions, view: View) -> bool:
     return view.axis(0).step is ONE and all(view.parts[p] == Axis(ZERO, sizes[p]) for p in trailing[1:])
 
 
+def _groups(old: list[Term], new: list[Term]) -> list[_Group]:
+    """The smallest groups of axes that provably have equally many elements in shapes `old` and `new`."""
+    i = j = 0
+    groups: list[_Group] = []
+    while i < len(old) or j < len(new):
+        a = b = 0
+        if j < len(new) and new[j] is ONE:
+            b = 1
+        elif i < len(old) and old[i] is ONE:
+            a = 1
+        else:
+            spans = pairs_of(range(1, len(old) - i + 1), range(1, len(new) - j + 1))
+            equal = (s for s in sorted(spans, key=sum) if _number(old[i : i + s[0]]) is _number(new[j : j + s[1]]))
+            a, b = next(equal, (len(old) - i, len(new) - j))
+        groups.append((range(i, i + a), range(j, j + b)))
+        i, j = i + a, j + b
+    return groups
+
+
+def with_plain_indices(low: Expressions, node: ast.expr, tree: ArrayExpr) -> ArrayExpr:
+    """An operand of arithmetic, or a copy of it where each of its indices would be found by divisions.
+
+    The copy is made before a loop that changes nothing of it. Where as many axes are not known to have the lengths of
+    those that they view, they mostly do, and the copy then needs no divisions.
+    """
+    name = tree.view.name if isinstance(tree, Leaf) else ""
+    if not isinstance(tree, Leaf) or all(len(old) < 2 for old, _ in low.shared.reshaped_groups.get(name, ())):
+        return tree
+    view, sizes = low.shared.reshaped[name], low.shared.sizes[name]
+    early = not (low.runs_once and low.at_function_level) and tree.view == low.whole_view(name)
+    if early := early and _is_invariant(low, view, known := [*map(low.with_known_integers, sizes)]):
+        tree, sizes = Leaf(_under_shape(low, view, known)), known
+        name = tree.view.name
+    before = len(low.out)
+    copy = Elementwise(low, node).materialise(copy_of_values(tree), low.names.fresh(view.name))
+    made = low.out[before:]
+    loops: Block = [s for s in made if isinstance(s, Loop)]
+    low.out[before:] = [s for s in made if not isinstance(s, Loop)]
+    extents, lengths = low.shape(view), [n for n in sizes if n is not ONE]
+    if tree.view == low.whole_view(name) and len(extents) == len(lengths):
+        equal = [Compare(("==",), pair) for pair in zip(extents, lengths, strict=True) if pair[0] is not pair[1]]
+        axes = iter(view.order)
+        order = tuple([None if n is ONE else next(axes) for n in sizes])
+        saved, low.out = low.out, []
+        Elementwise(low, node).store(copy, Leaf(View(view.name, view.parts, order)))
+        direct, low.out = low.out, saved
+        loops = [If(equal[0] if len(equal) == 1 else Logical("and", tuple(equal)), direct, loops)]
+    if not early or low.shared.top is None:
+        low.out += loops
+    elif (number := _number(sizes)) is (total := _number(extents)):
+        low.shared.top += loops
+    else:  # the operand may never be evaluated, or raise an error there
+        low.shared.top.append(If(Compare(("==",), (number, total)), loops, []))
+    return Leaf(copy, True)
+
+
+def _is_invariant(low: Expressions, view: View, sizes: list[Term]) -> bool:
+    """Whether a view is of a whole parameter, and lengths are known before all loops. One that is written is refused,
+    see :func:`resolve_reshaped`."""
+    whole = view.name in low.lowered_function.parameters and low.is_whole(view)
+    return whole and all(map(low.known_before_block, sizes))
+
+
 def _number(sizes: list[Term]) -> Term:
     """The number of elements."""
     return product([n for n in sizes if n is not ONE])
 
 
-def resolve_reshaped(f: Function, views: dict[str, View], sizes: dict[str, list[Term]]) -> str:
+def resolve_reshaped(
+    f: Function, views: dict[str, View], sizes: dict[str, list[Term]], groups: dict[str, list[_Group]]
+) -> str:
     """Replace reshaped arrays by the arrays that they view.
 
     Returns the name of a parameter that is reshaped and written, which is not supported, or "" if there is none.
@@ -89,7 +164,7 @@ def resolve_reshaped(f: Function, views: dict[str, View], sizes: dict[str, list[
             case Variable(name) | DType(name) | Shape(name):
                 return type(t)(root(name))
             case Element(array, index) if array in views:
-                return resolved(_element_of_view(views[array], sizes[array], index))
+                return resolved(_element_of_view(views[array], sizes[array], index, groups[array]))
         return t.rebuilt(tuple(map(resolved, t.operands)))
 
     for s in walk(f.body):
@@ -112,17 +187,20 @@ def resolve_reshaped(f: Function, views: dict[str, View], sizes: dict[str, list[
     return next(iter(sorted(parameters & written)), "")
 
 
-def _element_of_view(view: View, sizes: list[Term], index: tuple[Term, ...]) -> Element:
+def _element_of_view(view: View, sizes: list[Term], index: tuple[Term, ...], groups: list[_Group]) -> Element:
     """The element of a reshaped array with these `sizes` as one of the array that it views."""
-    flat = index[0]
-    for size, i in zip(sizes[1:], index[1:], strict=True):
-        flat = i if flat is ZERO else Binary("+", Binary("*", flat, size), i)
     indices: list[Term] = []
-    for d in reversed(range(view.rank)):
-        axis = view.axis(d)
-        extent = axis_length(axis)
-        indices.insert(0, add_indices(axis.start, Binary("%", flat, extent) if d else flat))
-        flat = Binary("//", flat, extent)
+    for old, new in groups:
+        flat: Term = ZERO
+        for d in new:
+            flat = index[d] if flat is ZERO else Binary("+", Binary("*", flat, sizes[d]), index[d])
+        part: list[Term] = []
+        for d in reversed(old):
+            axis = view.axis(d)
+            extent = axis_length(axis)
+            part.insert(0, add_indices(axis.start, Binary("%", flat, extent) if d > old.start else flat))
+            flat = Binary("//", flat, extent)
+        indices += part
     return view.at(indices)
 
 

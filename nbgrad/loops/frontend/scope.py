@@ -75,6 +75,7 @@ class LoweringState:
     sizes: dict[str, list[Term]] = field(default_factory=dict)  # lengths of arrays, along each axis
     element_kinds: dict[str, str] = field(default_factory=dict)  # kinds of local arrays when allocated, "" if not known
     reshaped: dict[str, View] = field(default_factory=dict)  # the view that a reshaped array shares its elements with
+    reshaped_groups: dict[str, list[tuple[range, range]]] = field(default_factory=dict)  # see :mod:`.reshaping`
     dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
     float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
     large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops

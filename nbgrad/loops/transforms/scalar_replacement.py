@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..analysis.dependence import Index
-from ..ir.statements import Assign, Block, Function, Statement, Store, nested_blocks, walk
-from ..ir.terms import Element, Term, reads
+from ..ir.statements import Assign, Block, Function, Loop, Statement, Store, nested_blocks, walk
+from ..ir.terms import ONE, ZERO, Element, Term, reads
 from .common_subexpressions import SubexpressionNaming
 
 if TYPE_CHECKING:
@@ -33,10 +33,15 @@ def replace_elements(f: Function, plan: Plan, elements_read: Callable[[Statement
             for s, i in indices.items()
             if i and not all(plan.dependence_tests.no_anti_dependence(t, s, i) for t in stores)
         ]
-        named = sum(1000 ** len(plan.enclosing[s]) * len({*indices[s]}) for s in readers)
-        if named < sum(1000 ** len(plan.enclosing[s]) for s in stores):
+        named = sum(_runs(plan.enclosing[s]) * len({*indices[s]}) for s in readers)
+        if named < sum(_runs(plan.enclosing[s]) for s in stores):
             wanted[array] = readers
     return any([_name(f, array, readers) for array, readers in wanted.items()])
+
+
+def _runs(loops: tuple[Loop, ...]) -> int:
+    """How often a statement in these loops runs, if a loop over more than an axis of length 1 has 1000 iterations."""
+    return 1000 ** sum(p.start is not ZERO or p.stop is not ONE for p in loops)
 
 
 def _name(f: Function, array: str, readers: list[Statement]) -> bool:
