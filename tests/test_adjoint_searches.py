@@ -123,6 +123,49 @@ def only_a_choice(a):
     return a * a if middle > 1.0 else a
 
 
+def by_bools_as_factors(a):
+    low, high = 0.0, 4.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = middle * middle <= a
+        low = low + (middle - low) * below
+        high = high + (middle - high) * (not below)
+    return middle
+
+
+def by_two_products(a):
+    low, high = 0.0, 4.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        below = middle * middle <= a
+        low = below * middle + (1 - below) * low
+        high = middle * (1 - below) + high * below
+    return middle
+
+
+def by_values_of_conditions(a):
+    low, high = 0.0, 4.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low = middle if middle * middle <= a else low
+        high = np.where(middle * middle <= a, high, middle)
+    return middle
+
+
+def masked_sum(x):
+    total = 0.0
+    for i in range(x.size):
+        total = total + x[i] * (x[i] > 0)
+    return total
+
+
+def largest_by_products(x):
+    most = x[0]
+    for i in range(x.size):
+        most = most + (x[i] - most) * (x[i] > most)
+    return most
+
+
 @pytest.mark.parametrize(
     ("f", "args", "line"),
     [
@@ -131,6 +174,9 @@ def only_a_choice(a):
         (with_a_break, (2.0, 1e-9), "while True:"),
         (golden_section, (0.5,), "while high - low > 1e-8:"),
         (in_a_loop, (np.array([2.0, 3.0]),), "for _ in range"),
+        (by_bools_as_factors, (2.0,), "for _ in range"),
+        (by_two_products, (2.0,), "for _ in range"),
+        (by_values_of_conditions, (2.0,), "for _ in range"),
     ],
 )
 def test_searches_warn_once(f, args, line):
@@ -155,6 +201,8 @@ def test_searches_warn_once(f, args, line):
         (adaptive, (1.0, 1e-4)),
         (clipped, (np.arange(3.0), 0.5, 1.5)),
         (only_a_choice, (2.0,)),
+        (masked_sum, (np.arange(-1.0, 3.0),)),
+        (largest_by_products, (np.arange(3.0),)),
     ],
 )
 def test_other_loops_do_not(f, args):
