@@ -67,10 +67,11 @@ class LoopOperator:
         single = has_float32(values)
         doubles = float64_among_float32(source, values)
         key = (forms, single, doubles, *ranks.values(), *kinds.values())
+        options: tuple = (ranks, kinds, False, doubles, frozenset(), False, single)
         operator = self._loop_operators.get(key)
         if operator is None:
             try:
-                operator = OperatorVariant(self.function, source, (ranks, kinds, False, doubles), single, bool(forms))
+                operator = OperatorVariant(self.function, source, options, single, bool(forms))
             except NBGradError as err:
                 operator = str(err)
             self._loop_operators[key] = operator

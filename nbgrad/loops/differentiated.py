@@ -176,7 +176,7 @@ class _Differentiated(FlattensArguments, Derived):
         large: bool,
     ) -> tuple[Function, list[str]]:
         """The lowered function, with types, and the parameters to differentiate with respect to."""
-        f = lower(source, ranks, kinds, self._fixed_buffers, doubles, unit_axes, large)
+        f = lower(source, ranks, kinds, self._fixed_buffers, doubles, unit_axes, large, single)
         infer(f)
         f.checked = self._boundscheck
         f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))

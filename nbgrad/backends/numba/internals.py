@@ -42,6 +42,7 @@ from numba.core.typed_passes import (
     PreLowerStripPhis,
 )
 from numba.core.typing.npydecl import parse_dtype, parse_shape
+from numba.core.typing.templates import builtin_registry
 from numba.core.typing.typeof import typeof_impl
 from numba.core.untyped_passes import DeadBranchPrune, InlineClosureLikes, IRProcessing, ReconstructSSA, WithLifting
 from numba.cpython.builtins import do_minmax
@@ -131,6 +132,7 @@ __all__ = [
     "number_functions_from",
     "on_compilation",
     "overload",
+    "overloads_of",
     "packed",
     "packed_library",
     "parse_dtype",
@@ -191,6 +193,13 @@ def address_of_instance(instance: Any) -> int:
 def argument_types(signature: Any) -> tuple:
     """The argument types of a signature as Numba takes them: a tuple, a signature or a string."""
     return sigutils.normalize_signature(signature)[0]
+
+
+def overloads_of(function: Any) -> list[Callable]:
+    """The functions of argument types that ``overload`` was given for a function of Python, in order."""
+    kinds = [kind for value, kind in builtin_registry.globals if value is function]
+    chosen = [getattr(t, "_overload_func", None) for kind in kinds for t in getattr(kind, "templates", ())]
+    return [c for c in chosen if c is not None]
 
 
 def can_compile(function: Any) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NamedTuple
 
 from numba import types
@@ -19,10 +20,26 @@ from .internals import (
     core_dimensions,
     kernel_of_stencil,
     loops_of_gufunc,
+    overloads_of,
     stencil_result,
 )
 
-__all__ = ["Generalized", "Operand", "Stencil", "is_jitclass", "kernel_of", "uncached", "wrapped_function"]
+__all__ = [
+    "Generalized",
+    "Operand",
+    "Stencil",
+    "TypeOf",
+    "implementation",
+    "is_jitclass",
+    "is_overloaded",
+    "kernel_of",
+    "uncached",
+    "wrapped_function",
+]
+
+#: What an argument is: the kind and rank of a number or an array, a string, None, or a tuple of these.
+TypeOf = Any
+_ELEMENTS = {"float": types.float64, "int": types.int64, "bool": types.boolean}
 
 
 class Operand(NamedTuple):
@@ -60,6 +77,32 @@ class Stencil(NamedTuple):
             return as_dtype(stencil_result(self.function, tuple([_type_of(rank, d) for rank, d in arguments])))
         except (NumbaError, NotImplementedError):
             return None
+
+
+def is_overloaded(function: Any) -> bool:
+    """Whether ``numba.extending.overload`` has other bodies for a user's function of Python."""
+    own = isinstance(function, FunctionType) and (function.__module__ or "").split(".")[0] != "numpy"
+    return own and bool(overloads_of(function))
+
+
+def implementation(function: Any, arguments: list[TypeOf], keywords: dict[str, TypeOf]) -> Callable | None:
+    """The body that Numba would compile for arguments of these types; None if there is none."""
+    given = [*map(_numba_type, arguments)]
+    named = {k: _numba_type(a) for k, a in keywords.items()}
+    bodies = (choose(*given, **named) for choose in overloads_of(function))
+    body = next((b for b in bodies if b is not None), None)
+    return getattr(body, "py_func", body)
+
+
+def _numba_type(kind: TypeOf) -> types.Type:
+    match kind:
+        case None:
+            return types.none
+        case str():
+            return types.unicode_type
+        case (str(name), int(rank)):
+            return types.Array(_ELEMENTS[name], rank, "C") if rank else _ELEMENTS[name]
+    return types.BaseTuple.from_types([*map(_numba_type, kind)])
 
 
 def _type_of(rank: int, dtype: Any) -> types.Type:

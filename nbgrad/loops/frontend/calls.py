@@ -43,6 +43,7 @@ from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, no_function, row_of
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
+from .overloads import with_implementation
 from .record_types import is_record
 from .records import copy_of_record, instance_of_method, refuse_record, views_of
 from .recursion import check_depth, constant_argument, too_deep
@@ -108,14 +109,14 @@ class Calls(Expressions):
 
     def with_chosen_function(self, node: ast.Call) -> ast.Call:
         """A call of ``{"a": f, "b": g}[mode]`` as one of the function that it is; one of a ``functools.partial`` with
-        the arguments that this has."""
+        the arguments that this has; one of a function with an overload as one of its body."""
         chosen = chosen_item(self, node.func)
         function = None if chosen is None else static_value(self, chosen)
         called = self.function_of(node.func) if chosen is None else function and function.value
         if chosen is not None and not (callable(called) or isinstance(called, Source)):
             raise self.source.refuse(node, *no_function(node, called))
         if chosen is None and not isinstance(called, partial):
-            return node
+            return with_implementation(self, node, called)
         text, args, given = unparse(node.func), node.args, node.keywords
         while isinstance(called, partial):
             fixed = [self.captured_item(node, self.names.fresh("argument"), a) for a in called.args]
@@ -128,7 +129,7 @@ class Calls(Expressions):
         name = ast.copy_location(bound_name(called, text), node)
         call = ast.copy_location(ast.Call(name, args, given), node)
         self.root_expression = call if node is self.root_expression else self.root_expression
-        return call
+        return with_implementation(self, call, called)
 
     def vectorized_call(self, node: ast.Call, scalar: Callable) -> ArrayExpr:
         """A call of a function that ``numba.vectorize`` made of `scalar`."""

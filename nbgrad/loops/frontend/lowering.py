@@ -60,6 +60,7 @@ def lower(
     float64_parameters: frozenset[str] = frozenset(),
     unit_axes: frozenset[tuple[str, int]] = frozenset(),
     large_systems: bool = False,
+    float32_arguments: bool = False,
 ) -> Function:
     """The lowered function of `source` for arguments of these ranks and kinds.
 
@@ -69,7 +70,7 @@ def lower(
     split_names: set[str] = set()
     writable_copies: set[str] = set()
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
-               "large_systems": large_systems}  # fmt: skip
+               "large_systems": large_systems, "float32_arguments": float32_arguments}  # fmt: skip
     while True:
         try:
             return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...backends.numba.compile import vectorized_function
-from ...backends.numba.wrapped_functions import wrapped_function
+from ...backends.numba.wrapped_functions import is_overloaded, wrapped_function
 from ..custom_rules import rule_of
 from .function_table import is_known, row_of
 from .source import Source
@@ -127,7 +127,7 @@ class _ModRef:
         function = None if name in self.inner else self.resolve(call.func)
         plain = getattr(function, "py_func", function)
         known = is_known(plain) or rule_of(function) is not None
-        if not isinstance(plain, types.FunctionType) or known or plain.__name__ in self.within:
+        if not isinstance(plain, types.FunctionType) or known or plain.__name__ in self.within or is_overloaded(plain):
             return None
         other = Source(plain)
         return _ModRef(other, other.node, self.within)

@@ -79,6 +79,7 @@ class LoweringState:
     dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
     float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
     large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops
+    float32_arguments: bool = False  # whether any argument is float32
     over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
     ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum

@@ -19,7 +19,7 @@ import numpy as np
 
 from ...backends.numba.generated_module import is_generated
 from ...backends.numba.jitclasses import instance_type
-from ...backends.numba.wrapped_functions import is_jitclass, kernel_of, uncached
+from ...backends.numba.wrapped_functions import is_jitclass, is_overloaded, kernel_of, uncached
 from ...core.source_text import lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted, rule_of
@@ -414,7 +414,7 @@ class _Check:
         plain = getattr(called, "py_func", called) if kernel is None else kernel
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
             return False
-        if plain in self.within:
+        if plain in self.within or is_overloaded(called):  # the body is chosen by the types of arguments
             return True
         called_sources = self.source.called_sources
         if plain not in called_sources:
