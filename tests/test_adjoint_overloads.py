@@ -173,6 +173,18 @@ def test_float32_and_functions_are_refused():
         nb.adjoint(of_function).value_and_grad(X)
 
 
+def test_register_jitable_is_no_overload():
+    @numba.extending.register_jitable
+    def plain(a):
+        return a * a
+
+    def f(x):
+        return np.sum(plain(x))
+
+    value, (gradient,) = nb.adjoint(f).value_and_grad(X.astype(np.float32))
+    np.testing.assert_allclose([value, *gradient], [np.sum(X**2), *(2 * X)], 1e-6)
+
+
 def test_an_intrinsic_is_refused():
     @intrinsic
     def same(context, a):

@@ -227,8 +227,28 @@ def lengths_that_values_tell(x, w):
     return s
 
 
+def grown_or_not(x, k):
+    if k % 2:
+        return x[:k] * 2.0
+    items = []
+    for i in range(x.size):
+        for _ in range(i):
+            items.append(x[i] * k)
+    return np.array(items)
+
+
+def longer_than_any_argument(x, w):
+    s = 0.0
+    for i in range(1, x.size):
+        p = grown_or_not(x, i)
+        s += np.sum(p * p) * p.size * w
+    return s
+
+
 @pytest.mark.parametrize(
-    "f", [in_windows, by_turns, lengths_that_differ, lengths_that_values_tell], ids=lambda f: f.__name__
+    "f",
+    [in_windows, by_turns, lengths_that_differ, lengths_that_values_tell, longer_than_any_argument],
+    ids=lambda f: f.__name__,
 )
 def test_arrays_of_several_returns_in_a_loop_have_their_own_lengths(f):
     with uncompiled():

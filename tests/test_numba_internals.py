@@ -238,6 +238,7 @@ def test_an_overload_chooses_a_body_by_types():
     made = numba.njit(lambda x, y: choose(x, y))
     assert made(2.0, 5.0) == 7 and made(2, 5) == 10
     assert n.overloads_of(choose) == [body] and n.overloads_of(body) == []
+    assert n.overloads_of(numba.extending.register_jitable(lambda x: x)) == []
 
 
 # Passes.

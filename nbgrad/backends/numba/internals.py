@@ -196,10 +196,11 @@ def argument_types(signature: Any) -> tuple:
 
 
 def overloads_of(function: Any) -> list[Callable]:
-    """The functions of argument types that ``overload`` was given for a function of Python, in order."""
+    """The functions of argument types that ``overload`` was given for a function of Python, in order, without that of
+    ``register_jitable``, which chooses the function itself."""
     kinds = [kind for value, kind in builtin_registry.globals if value is function]
     chosen = [getattr(t, "_overload_func", None) for kind in kinds for t in getattr(kind, "templates", ())]
-    return [c for c in chosen if c is not None]
+    return [c for c in chosen if c is not None and not c.__qualname__.startswith("register_jitable.")]
 
 
 def can_compile(function: Any) -> bool:

@@ -374,11 +374,12 @@ def resize(low: Scope, name: str, view: View, node: ast.AST) -> None:
         if not isinstance(size, Variable) or low.known_before_block(size) or size is length:
             continue
         low.assign_scalar(size.name, length, final=False)
-        if made.shape == (_CAPACITY,):
+        most = low.constant_upper_bound(length)
+        bounded = most is not None and low.known_before_block(most)
+        if made.shape == (_CAPACITY,) or (view.rank == 1 and not bounded and not shared.parallel):
             low.out.append(_grow_if_longer(name, size))
             continue
-        most = low.constant_upper_bound(length)
-        if most is None or not low.known_before_block(most) or size.name in shared.known_integers:
+        if most is None or not bounded or size.name in shared.known_integers:
             raise low.source.refuse(node, "results of different lengths", "return arrays of one length")
         if most is not made.shape[d]:
             made.shape = (*made.shape[:d], called(max, made.shape[d], most), *made.shape[d + 1 :])
