@@ -151,9 +151,55 @@ def prefix(x, n):
     return s
 
 
-@pytest.mark.parametrize("f", [branches, prefix])
+def only_definitions_before_a_branch(x, n):
+    """The branch has no else, and only definitions come before it; the inner loop reads them as well."""
+    s = 1.0
+    for t in range(n):
+        a = x[t] * 0.7
+        b = a * a
+        if t % 2:
+            s += b
+        for k in range(3):
+            s = s * np.cos(a * b) + x[k]
+    return s
+
+
+@pytest.mark.parametrize("f", [branches, prefix, only_definitions_before_a_branch])
 def test_branches_beside_the_inner_loop(f, uncompiled):
     same(f, (np.linspace(0.3, 0.9, 5), 4), COUNTS, ("t", "k"))
+
+
+def changed_after_all_loops(x, n):
+    """Derivatives do not read `c`, but iterations that run again do."""
+    c, v = x.copy(), 0.5 * x
+    s = 0.0
+    for t in range(n):
+        for k in range(3):
+            for i in range(c.size):
+                v[i] = v[i] * 0.9 + c[i] * 0.1
+            s += v[k] * v[k] * v[k + 1]
+        s *= 0.9 + 0.01 * t
+    for i in range(c.size):
+        c[i] = s
+    return s * c[0]
+
+
+def overwritten_before_it_is_read(x, n):
+    """Iterations read of `p` only what they wrote, but the derivative of what comes before the loops reads it."""
+    p = x.copy()
+    s = p[0] * p[0] * np.sin(p[1])
+    for t in range(n):
+        for k in range(3):
+            p[0] = s * 0.3 + x[k]
+            p[1] = p[0] * x[t]
+            s = 0.5 * s + np.sin(p[0] * p[1])
+    return s
+
+
+@pytest.mark.parametrize("f", [changed_after_all_loops, overwritten_before_it_is_read])
+def test_what_a_snapshot_must_hold(f, uncompiled):
+    same(f, (np.linspace(0.3, 0.9, 5), 4), COUNTS, ("t", "k"))
+    same(f, (np.linspace(0.3, 0.9, 5), 4), (1, 2), "t")
 
 
 def test_rounds_of_a_called_function(uncompiled):

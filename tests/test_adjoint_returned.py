@@ -227,6 +227,23 @@ def lengths_that_values_tell(x, w):
     return s
 
 
+def of_either_array(x, y, k):
+    if k % 2:
+        return x[:k] * 2.0
+    return y[: 2 * k] * x[0]
+
+
+def a_longer_array_second(x, w):
+    y = np.zeros(3 * x.size)
+    for i in range(y.size):
+        y[i] = x[i % x.size] * i
+    s = 0.0
+    for i in range(1, x.size):
+        p = of_either_array(x, y, i)
+        s += np.sum(p * p) * p.size * w
+    return s
+
+
 def grown_or_not(x, k):
     if k % 2:
         return x[:k] * 2.0
@@ -247,7 +264,14 @@ def longer_than_any_argument(x, w):
 
 @pytest.mark.parametrize(
     "f",
-    [in_windows, by_turns, lengths_that_differ, lengths_that_values_tell, longer_than_any_argument],
+    [
+        in_windows,
+        by_turns,
+        lengths_that_differ,
+        lengths_that_values_tell,
+        a_longer_array_second,
+        longer_than_any_argument,
+    ],
     ids=lambda f: f.__name__,
 )
 def test_arrays_of_several_returns_in_a_loop_have_their_own_lengths(f):

@@ -159,6 +159,15 @@ def masked_sum(x):
     return total
 
 
+def steps_of_another_length(a):
+    """A sum of steps: no variable is set to another one."""
+    x, long, short = 0.0, 0.5, 0.2
+    for _ in range(9):
+        below = x * x <= a
+        x = x + (long - short) * below
+    return x * a
+
+
 def largest_by_products(x):
     most = x[0]
     for i in range(x.size):
@@ -203,6 +212,7 @@ def test_searches_warn_once(f, args, line):
         (only_a_choice, (2.0,)),
         (masked_sum, (np.arange(-1.0, 3.0),)),
         (largest_by_products, (np.arange(3.0),)),
+        (steps_of_another_length, (2.0,)),
     ],
 )
 def test_other_loops_do_not(f, args):
