@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.names import Names, called
+from ..ir.names import Names
 from ..ir.statements import Alloc, Grow, If, Like, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, Variable, integer
 from ..ir.type_inference import DTYPES
@@ -21,7 +21,7 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar
 from .function_table import lowers, row_of
 from .structured_control import with_location
 from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
-from .views import Axis, View, axis_length
+from .views import Axis, View
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -36,7 +36,6 @@ __all__ = [
     "is_list",
     "list_items",
     "nested_loops",
-    "resize",
 ]
 
 _CAPACITY = integer(8)
@@ -350,44 +349,16 @@ def empty_list(low: Calls, node: ast.AST, name: str) -> View:
     return low.whole_view(name)
 
 
-def grow_to_size(low: Scope, name: str, size: Term, kind: str | Like, dtype: Term, like: str) -> None:
+def grow_to_size(low: Scope, name: str, length: Variable, kind: str | Like, dtype: Term, like: str) -> None:
     """A new vector in a loop or branch, whose size is not known before it: one vector, which grows where needed."""
     shared, f = low.shared, low.lowered_function
-    length = Variable(low.fresh_scalar("size", size))
     assert shared.top is not None
     shared.top.append(Alloc(name, (_CAPACITY,), dtype, like, kind))
     f.ranks[name] = 1
     f.kinds[name] = f.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
     shared.sizes[name] = [length]
     shared.over_allocated.add(name)
-    low.out.append(_grow_if_longer(name, length))
-
-
-def resize(low: Scope, name: str, view: View, node: ast.AST) -> None:
-    """Give an array whose capacity may exceed its length the lengths of `view`, whose elements it is to hold."""
-    shared = low.shared
-    if name not in shared.over_allocated or view.rank != low.lowered_function.ranks[name]:
-        return
-    (made,) = (s for s in shared.top or [] if isinstance(s, Alloc) and s.name == name)
-    for d, size in enumerate(shared.sizes[name]):
-        length = axis_length(view.axis(d))
-        if not isinstance(size, Variable) or low.known_before_block(size) or size is length:
-            continue
-        low.assign_scalar(size.name, length, final=False)
-        most = low.constant_upper_bound(length)
-        bounded = most is not None and low.known_before_block(most)
-        if made.shape == (_CAPACITY,) or (view.rank == 1 and not bounded and not shared.parallel):
-            low.out.append(_grow_if_longer(name, size))
-            continue
-        if most is None or not bounded or size.name in shared.known_integers:
-            raise low.source.refuse(node, "results of different lengths", "return arrays of one length")
-        if most is not made.shape[d]:
-            made.shape = (*made.shape[:d], called(max, made.shape[d], most), *made.shape[d + 1 :])
-            shared.length_upper_bounds[size.name] = made.shape[d]
-
-
-def _grow_if_longer(name: str, length: Variable) -> If:
-    return If(Compare((">",), (length, Length(name, 0))), [Grow(name, length)], [])
+    low.out.append(If(Compare((">",), (length, Length(name, 0))), [Grow(name, length)], []))
 
 
 @lowers(list_items, arguments=(2, 2), shares=True)

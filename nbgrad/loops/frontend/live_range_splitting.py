@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Iterable
 
 from ..ir.names import Names
 from .syntax import all_names, subtrees
@@ -22,12 +23,13 @@ State = dict[str, frozenset[Definition]]
 
 class NeedsSplitting(Exception):
     """Lower again with the live ranges of a name split; `writable_copy`: with a writable copy of an array parameter
-    that is written and then rebound."""
+    that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results."""
 
-    def __init__(self, name: str, writable_copy: bool = False) -> None:
+    def __init__(self, name: str, writable_copy: bool = False, varying: Iterable[tuple] = ()) -> None:
         super().__init__(name)
         self.name = name
         self.writable_copy = writable_copy
+        self.varying = varying
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

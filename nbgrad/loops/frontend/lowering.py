@@ -16,35 +16,29 @@ from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Ter
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import (
     ArrayExpr,
-    Leaf,
     Lowered,
     Scalar,
-    SelectExpr,
     Static,
-    TupleExpr,
-    copy_of_values,
     form_of,
-    leaves,
-    same_results,
 )
-from .assignments import Assignments
 from .exception_handling import attempt_of, lower_attempt, raised_error
 from .function_table import MODULES, refuse_call
-from .growing_lists import append_item, resize
+from .growing_lists import append_item
 from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
 from .print_lowering import lower_print
 from .print_statements import prints
-from .record_types import RecordType, is_record
-from .records import record_parameter, result_record
+from .record_types import RecordType
+from .records import record_parameter
 from .reshaping import resolve_reshaped
+from .results import Results
 from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
-from .scope import LoweringState, Pack, name_of
+from .scope import LoweringState, Pack
 from .source import Source
-from .static_values import GeneratorArgument, described, static_text
-from .structured_control import always_jumps, contains_jump, falls_through, own_returns, with_location
+from .static_values import GeneratorArgument, static_text
+from .structured_control import always_jumps, contains_jump, falls_through, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
 from .tuple_arguments import StaticArgument
 from .wrapped_calls import lower_wrapped
@@ -69,13 +63,18 @@ def lower(
     """
     split_names: set[str] = set()
     writable_copies: set[str] = set()
+    varying_results: set[tuple] = set()
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
-               "large_systems": large_systems, "float32_arguments": float32_arguments}  # fmt: skip
+               "large_systems": large_systems, "float32_arguments": float32_arguments,
+               "varying_results": varying_results}  # fmt: skip
     while True:
         try:
             return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
         except NeedsSplitting as err:
-            (writable_copies if err.writable_copy else split_names).add(err.name)
+            if err.varying:
+                varying_results.update(err.varying)
+            else:
+                (writable_copies if err.writable_copy else split_names).add(err.name)
 
 
 def _lower_once(
@@ -130,12 +129,9 @@ def _lower_once(
     ]
     program.body = [*given, *lowering.out, *lowering.function()]
     program.results, program.form = lowering.flat_results(), form_of(lowering.result)
-    if lowering.shared.over_allocated.intersection(program.results or []):
-        raise source.refuse(
-            source.node,
-            "an array that is returned in a loop or branch, whose length is not known before it",
-            "return at the end, or fill an array that is made at the beginning, and return its length, too",
-        )
+    if program.results:
+        program.results, trimmed = lowering.trim_results(program.results)
+        program.body += trimmed
     if modified := resolve_reshaped(
         program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups
     ):
@@ -143,16 +139,12 @@ def _lower_once(
     return program
 
 
-class Lowering(Assignments, Iteration):
+class Lowering(Results, Iteration):
     """Lowers one function; a called function is inlined by a Lowering of its own."""
 
     def __init__(self, source: Source, shared: LoweringState, outer: Lowering | None, around: Lowering | None) -> None:
         super().__init__(source, shared, outer, around)
         self.within = (*(outer.within if outer else ()), source.definition_site)
-        self.result: ArrayExpr | None = None
-        self.shared_results: set[str] = set()  # arrays created for the results of several returns
-        self.returns = sum(isinstance(n, ast.Return) for n in subtrees(source.node))
-        self.returned_flag = ""
         self.break_flags: list[str] = []  # the break flag of each enclosing loop, "" until needed
         self.skip_flags: list[list[str]] = [[]]  # per enclosing loop, flags of branches that a jump may leave
 
@@ -294,110 +286,6 @@ class Lowering(Assignments, Iteration):
                 self.break_flags[k] = stop or self.returned_flag
         elif isinstance(s, ast.Break):
             self.emit(Assign(self.break_flags[-1], TRUE))
-
-    # Results.
-
-    def lower_return(self, s: ast.Return) -> None:
-        """Lower a return: bind its value to the variables of the results."""
-        previous, self.root_expression, result = self.result, s.value, None
-        if s.value is not None and not (isinstance(s.value, ast.Constant) and s.value.value is None):
-            result = self.bind_results(s.value, self.tree_or_static(s.value), previous, set())
-        if self.returned_before and not same_results(result, previous):
-            raise self.source.refuse(
-                s, "returns of different form", "return the same arrays, and as many numbers, in each"
-            )
-        self.write_back_parameters()
-        self.result, self.returned_before = result, True
-
-    returned_before = False
-
-    def returns_values(self) -> bool:
-        """Whether the function returns a value anywhere."""
-        values = [n.value for n in own_returns(self.source.node.body)]
-        return any(v is not None and not (isinstance(v, ast.Constant) and v.value is None) for v in values)
-
-    def bind_results(
-        self, node: ast.expr, tree: ArrayExpr, previous: ArrayExpr | None, used: set[str], path: tuple[int, ...] = ()
-    ) -> ArrayExpr:
-        """Bind a returned value to variables that hold it until the end; the tree of these."""
-        if isinstance(tree, Static):
-            if not self.inlined:
-                what = f"{described(tree, unparse(node))}, as a result"
-                raise self.source.refuse(node, what, "return numbers, arrays and tuples of them")
-            return tree
-        if is_record(tree):
-            return result_record(self, node, tree)  # type: ignore[arg-type]
-        if isinstance(tree, TupleExpr):
-            previous_items = previous.items if isinstance(previous, TupleExpr) else []
-            nodes = node.elts if isinstance(node, ast.Tuple) else [node] * len(tree.items)
-            items = [self.bind_results(n, t, previous_items[k] if k < len(previous_items) else None, used, (*path, k))
-                    for k, (n, t) in enumerate(zip(nodes, tree.items, strict=True))]  # fmt: skip
-            return TupleExpr(items, tree.tuple_class)
-        if tree.rank:
-            if isinstance(tree, SelectExpr) and self.owns(tree):
-                tree = copy_of_values(tree)  # nothing writes it afterwards
-            view = self.view_of(tree, node, "result")
-            own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
-            if self.returns > 1 and (own or not self.inlined) and self.returns_differ(path):
-                if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
-                    resize(self, previous.view.name, view, node)
-                    self.write_elements(node, previous.view, Leaf(view))
-                    return previous
-                view = self.copy_of(view, node, self.names.fresh("result"))
-                self.shared_results.add(view.name)
-            elif not self.inlined and (
-                not self.is_whole(view)
-                or view.name in self.shared.over_allocated
-                or view.name in used
-                or view.name in self.lowered_function.constants
-            ):
-                view = self.copy_of(view, node, self.names.fresh("result"))
-            used.add(view.name)
-            return Leaf(view)
-        assert isinstance(tree, Scalar)
-        name = name_of(previous.term) if isinstance(previous, Scalar) else ""
-        variable = name_of(tree.term)
-        if not name:
-            taken = (*used, *self.lowered_function.constants, *self.shared.induction_variables)
-            reusable = variable and (not self.inlined or self.returns == 1) and not self.returned_flag
-            reusable = reusable and variable not in taken
-            name = variable if reusable else self.names.fresh("result")
-        if name != variable:
-            self.lowered_function.ranks[name] = 0
-            self.assign_scalar(name, tree.term, final=self.returns == 1)
-        used.add(name)
-        return Scalar(Variable(name))
-
-    def owns(self, tree: ArrayExpr) -> bool:
-        """Whether this function created all arrays in `tree`."""
-        mine = self.owners.values()
-        return not self.inlined or all(
-            self.storage_of(t.view.name) in mine for t in leaves(tree) if isinstance(t, Leaf)
-        )
-
-    def returns_differ(self, path: tuple[int, ...]) -> bool:
-        """Whether returns differ at `path` in the result."""
-        texts = set()
-        for node in (n.value for n in subtrees(self.source.node) if isinstance(n, ast.Return)):
-            for k in path if node is not None else ():
-                node = node.elts[k] if isinstance(node, ast.Tuple) and k < len(node.elts) else node
-            texts |= set() if node is None else {unparse(node)}
-        return len(texts) > 1
-
-    def flat_results(self) -> list[str] | None:
-        """The variables of all results, tuples flattened; None if nothing is returned."""
-        if self.result is None:
-            return None
-        stack, names = [self.result], []
-        while stack:
-            tree = stack.pop(0)
-            if isinstance(tree, Scalar):
-                names.append(name_of(tree.term))
-            elif isinstance(tree, Leaf):
-                names.append(tree.view.name)
-            else:
-                stack = [*tree.items, *stack]  # type: ignore[attr-defined]
-        return names
 
     # One statement.
 

@@ -81,6 +81,8 @@ class LoweringState:
     large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops
     float32_arguments: bool = False  # whether any argument is float32
     over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
+    varying_results: set[tuple] = field(default_factory=set)  # axes of results whose lengths returns set
+    varying_axes: dict[str, set[int]] = field(default_factory=dict)  # those axes, for each array that holds a result
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
     ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
     known_integers: dict[str, Term] = field(default_factory=dict)  # integers as expressions of constants
@@ -404,9 +406,10 @@ class Scope(IntegerBounds):
             looks.setdefault(name, looks[kind.name] if isinstance(kind, Like) else "")
         dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
         once = self.runs_once and self.at_function_level
+        varying = self.shared.varying_axes.get(name, set())
         known = [self.with_known_integers(n) for n in sizes]
         shape = sizes if once else known
-        if once or all(map(self.known_before_block, shape)):
+        if once or (not varying and all(map(self.known_before_block, shape))):
             ahead = self.out is not self.shared.top  # in a called function, whose hoisted arrays come before
             self.shared.sizes[name] = [
                 n
@@ -418,24 +421,23 @@ class Scope(IntegerBounds):
             ]
         else:
             # Allocate the largest size; the present lengths are scalars.
-            bounds = [self.constant_upper_bound(n) for n in shape]
-            most = [b for b in bounds if b is not None and self.known_before_block(b)]
-            if len(most) < len(shape):
+            bounds = [b for b in map(self.bound_before_block, shape) if b is not None]
+            if len(bounds) < len(shape):
                 of_primitive = any(self.shared.length_upper_bounds.get(name_of(n)) is n for n in shape)  # its results
                 if len(shape) == 1 and not (of_primitive or self.shared.parallel):
-                    return grow_to_size(self, name, called(max, shape[0], ZERO), kind, dtype, like)
-                raise self.source.refuse(
-                    node,
-                    "a new array in a loop or branch, whose size is not known before it",
-                    "make it at the beginning" + of_primitive * ", or give the primitive that it comes from an infer",
-                )
+                    size = Variable(self.fresh_scalar("size", called(max, shape[0], ZERO), final=not varying))
+                    return grow_to_size(self, name, size, kind, dtype, like)
+                raise self.refuse_unknown_size(node, of_primitive)
             self.shared.sizes[name] = [
-                n if self.known_before_block(n) else Variable(self.fresh_scalar("size", n)) for n in shape
+                n
+                if d not in varying and self.known_before_block(n)
+                else Variable(self.fresh_scalar("size", n, final=d not in varying))
+                for d, n in enumerate(shape)
             ]
-            for n, bound in zip(self.shared.sizes[name], most, strict=True):
+            for n, bound in zip(self.shared.sizes[name], bounds, strict=True):
                 if isinstance(n, Variable):
                     self.shared.length_upper_bounds[n.name] = bound
-            shape = most
+            shape = bounds
             self.shared.over_allocated.add(name)
         certain = [n if once or self.nonnegative(n) else called(max, n, ZERO) for n in shape]
         statement = Alloc(name, tuple(certain), dtype, like, kind)
@@ -447,6 +449,19 @@ class Scope(IntegerBounds):
             return
         assert self.shared.top is not None
         self.shared.top.append(statement)
+
+    def refuse_unknown_size(self, node: ast.AST, of_primitive: bool = False) -> Exception:
+        """The error about a new array that cannot be allocated before the outermost block."""
+        return self.source.refuse(
+            node,
+            "a new array in a loop or branch, whose size is not known before it",
+            "make it at the beginning" + of_primitive * ", or give the primitive that it comes from an infer",
+        )
+
+    def bound_before_block(self, size: Term) -> Term | None:
+        """An upper bound of a size that is known before the outermost block; None if there is none."""
+        bound = size if self.known_before_block(size) else self.constant_upper_bound(size)
+        return bound if bound is not None and self.known_before_block(bound) else None
 
     def known_before_block(self, size: Term) -> bool:
         """Whether a size is known before the statement of the outermost block that is being lowered."""
