@@ -315,8 +315,9 @@ def test_lengths_that_change():
                 return x[i:]
         return x[:0]
 
-    with pytest.raises(TraceError, match="whose length is not known before it"):
-        nb.adjoint(early).vjp(X)
+    with uncompiled():
+        for x in (np.array([0.2, 0.7, 0.1, 0.4]), np.array([0.8, 0.7, 0.1]), np.array([0.3, 0.2, 0.1])):
+            agrees(early, (x,), rtol=1e-5)
 
 
 def test_what_shares_elements():

@@ -168,6 +168,18 @@ def steps_of_another_length(a):
     return x * a
 
 
+def held_by_a_choice(x, a):
+    """What a test chooses among others is no step of a search, though later tests ask for it."""
+    low, high, s = 0.2, 0.7, 0.1
+    held = high
+    for i in range(x.size):
+        if i % 2:
+            continue
+        held = low if held * a < x[i] else high
+        s += held * a
+    return s
+
+
 def largest_by_products(x):
     most = x[0]
     for i in range(x.size):
@@ -213,6 +225,7 @@ def test_searches_warn_once(f, args, line):
         (masked_sum, (np.arange(-1.0, 3.0),)),
         (largest_by_products, (np.arange(3.0),)),
         (steps_of_another_length, (2.0,)),
+        (held_by_a_choice, (np.arange(4.0), 0.5)),
     ],
 )
 def test_other_loops_do_not(f, args):

@@ -68,7 +68,9 @@ def _searched(loop: Loop, useful: set[str], varied: set[str], bools: set[str]) -
     for name, assigned in values.items():
         chosen = [choices[s] for s in assigned]
         by = [*(test for s in assigned for test in tests[s]), *(test for c in chosen if c for test in c[1])]
-        if name not in useful or not all(c and (tests[s] or c[1]) for s, c in zip(assigned, chosen, strict=True)):
+        # It keeps its value where it is not set, or where it is chosen itself.
+        moves = [c and (Variable(name) in c[0] if c[1] else tests[s]) for s, c in zip(assigned, chosen, strict=True)]
+        if name not in useful or not all(moves):
             continue
         own, outside = sources({name})
         if outside & (varied | arrays) or not own <= useful:
