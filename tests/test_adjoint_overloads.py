@@ -145,6 +145,18 @@ def test_what_has_no_body_says_so():
     def choose_renames(a):
         return lambda b: b
 
+    def by_layout(a):
+        pass
+
+    @overload(by_layout)
+    def choose_by_layout(a):
+        if a.layout == "C":
+            return lambda a: a[0] * 2.0
+        return lambda a: a[0]
+
+    with pytest.raises(TraceError, match="by_layout, whose @overload depends on the layout"):
+        nb.adjoint(lambda x: by_layout(x)).value_and_grad(X)
+
     def first(x):
         return nothing(x)
 

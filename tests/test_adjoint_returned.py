@@ -294,30 +294,11 @@ def test_compiled_code_refuses_a_cotangent_of_another_shape(shape):
     assert (x_bar == 2.0).all()
 
 
-def compounded(r, start):
-    out = np.empty_like(r)
-    c = 1.0
-    for i in range(r.shape[0]):
-        c *= r[i] + 1.0
-        out[i] = c
-    if start == 0.0:
-        return out - 1.0
-    return out * start
-
-
-def in_windows(x, w):
-    out = np.zeros(x.size)
-    for i in range(x.size):
-        if i + 1 >= w:
-            out[i] = np.min(compounded(x[i + 1 - w : i + 1], 100.0))
-    return out
-
-
 def by_turns(x, w):
     """The lengths differ from iteration to iteration, and so does the return that is taken."""
     s = 0.0
     for i in range(x.size):
-        c = compounded(x[max(i + 1 - w, 0) : i + 1], x[i] * (i % 2))
+        c = drawdown(x[max(i + 1 - w, 0) : i + 1], x[i] * (i % 2))
         s += np.sum(c * c) * c.size
     return s
 
@@ -389,7 +370,6 @@ def longer_than_any_argument(x, w):
 @pytest.mark.parametrize(
     "f",
     [
-        in_windows,
         by_turns,
         lengths_that_differ,
         lengths_that_values_tell,

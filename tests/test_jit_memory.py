@@ -148,6 +148,25 @@ def test_a_long_loop_is_compiled_in_pieces_and_equal_pieces_once(monkeypatch):
     assert max(text.count("\n") for text in compiled.texts) < 50
 
 
+def test_other_loops_stay_whole(monkeypatch):
+    """Pieces of the loop over 20,000 numbers would pass on arrays of these."""
+    monkeypatch.setattr(schedule, "_WHOLE", 100)
+    monkeypatch.setattr(schedule, "_PIECE", 16)
+
+    def both(x, y):
+        z = y
+        for k in range(15):
+            z = nd.sin(z) * y + 0.1 * k
+        return _long_chain(x) + nd.sum(z)
+
+    call = nb.jit(both)
+    x, y = nd.array(np.linspace(0.1, 1.0, 50)), nd.array(np.linspace(0.1, 1.0, 20_000))
+    np.testing.assert_allclose(call(x, y).asnumpy(), both(x, y).asnumpy(), 1e-5)
+    compiled = call.latest.compiled
+    assert len(compiled.sources) > 4
+    assert all(n < y.size for _, n in compiled.buffers.values())
+
+
 def test_a_long_loop_stays_whole_where_pieces_would_pass_on_much(monkeypatch):
     monkeypatch.setattr(schedule, "_WHOLE", 200)
     monkeypatch.setattr(schedule, "_PASSED_ON", 10_000)  # 400 values of 50 numbers are more

@@ -11,7 +11,6 @@ blocks, which stay in the first-level cache. Axes of a few elements are unrolled
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 
 from ..core.shapes import size
@@ -82,8 +81,8 @@ class Program:
     blocks : dict
         Axis -> the two axes it was tiled into.
     materialized_values : set of Value
-    piece : int
-        How many statements are enough for a loop.
+    divided : set of Axis
+        The axes whose loops are divided into pieces.
     """
 
     def __init__(self, full: set[Value]) -> None:
@@ -93,7 +92,7 @@ class Program:
         self.unrolled: dict[Statement, list[Axis]] = {}
         self.blocks: dict[Axis, tuple[TileAxis, TileAxis]] = {}
         self.materialized_values = full
-        self.piece = sys.maxsize
+        self.divided: set[Axis] = set()
         self.makers: dict[Value, Statement] = {}
 
     def parts(self, axis: Axis) -> Sequence[Axis]:
@@ -127,8 +126,8 @@ def schedule_statements(statements: list[Statement], full: set[Value], lanes: in
             program.loops[s] = _blocks_of_rows(s, program)
         program.unrolled[s] = [a for a in axes if a not in program.loops[s]]
     _insert_statements(program, statements)
-    if any(_too_long(item) for item in program.body):
-        program.piece = _PIECE
+    program.divided = {item.axis for item in program.body if isinstance(item, Loop) and _too_long(item)}
+    if program.divided:
         _insert_statements(program, statements)
     return program
 
@@ -139,11 +138,10 @@ def _insert_statements(program: Program, statements: list[Statement]) -> None:
         _insert(program, program.body, s, program.loops[s], [])
 
 
-def _too_long(item: Loop | Statement) -> bool:
+def _too_long(loop: Loop) -> bool:
     """Whether compiling a loop takes much longer than compiling its pieces, and what the pieces pass on is small."""
-    if not isinstance(item, Loop) or len(item.computed) <= _WHOLE:
-        return False
-    return sum(size(v.shape) * v.dtype.storage.itemsize for v in item.computed) <= _PASSED_ON
+    passed_on = sum(size(v.shape) * v.dtype.storage.itemsize for v in loop.computed)
+    return len(loop.computed) > _WHOLE and passed_on <= _PASSED_ON
 
 
 def _blocks_of_rows(s: Statement, program: Program) -> list[Axis]:
@@ -303,7 +301,7 @@ def _ends_piece(program: Program, loop: Loop, s: Statement) -> bool:
     """Whether a loop is long enough without `s`. It ends rather where it would begin again, so that what repeats itself
     in the program is divided into equal pieces."""
     n, repeats = len(loop.computed), s.expr is loop.expr
-    return n >= 2 * program.piece or (n >= program.piece and repeats)
+    return loop.axis in program.divided and (n >= 2 * _PIECE or (n >= _PIECE and repeats))
 
 
 def _guard_ends(s: Statement, axis: Axis) -> set[int]:

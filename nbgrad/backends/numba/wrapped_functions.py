@@ -25,6 +25,7 @@ from .internals import (
 )
 
 __all__ = [
+    "AmbiguousOverloadError",
     "Generalized",
     "Operand",
     "Stencil",
@@ -40,6 +41,12 @@ __all__ = [
 #: What an argument is: the kind and rank of a number or an array, a string, None, or a tuple of these.
 TypeOf = Any
 _ELEMENTS = {"float": types.float64, "int": types.int64, "bool": types.boolean}
+#: What arrays may be: their layouts, and the types of their integers.
+_ARRAYS = [("C", types.int64), ("A", types.int64), ("F", types.int64), ("C", types.int32)]
+
+
+class AmbiguousOverloadError(Exception):
+    """The body that an overload chooses depends on more than is known of the arguments."""
 
 
 class Operand(NamedTuple):
@@ -86,23 +93,35 @@ def is_overloaded(function: Any) -> bool:
 
 
 def implementation(function: Any, arguments: list[TypeOf], keywords: dict[str, TypeOf]) -> Callable | None:
-    """The body that Numba would compile for arguments of these types; None if there is none."""
-    given = [*map(_numba_type, arguments)]
-    named = {k: _numba_type(a) for k, a in keywords.items()}
-    bodies = (choose(*given, **named) for choose in overloads_of(function))
-    body = next((b for b in bodies if b is not None), None)
-    return getattr(body, "py_func", body)
+    """The body that Numba would compile for arguments of these types; None if there is none.
+
+    Raises
+    ------
+    AmbiguousOverloadError
+        If it depends on more: on the layout of arrays, or on the size of their integers.
+    """
+    bodies = []
+    for layout, integer in _ARRAYS:
+        given = [_numba_type(a, layout, integer) for a in arguments]
+        named = {k: _numba_type(a, layout, integer) for k, a in keywords.items()}
+        chosen = (choose(*given, **named) for choose in overloads_of(function))
+        body = next((b for b in chosen if b is not None), None)
+        bodies.append(getattr(body, "py_func", body))
+    if len({getattr(b, "__code__", None) for b in bodies}) > 1:
+        raise AmbiguousOverloadError("depends on the layout of arrays, or on the size of their integers")
+    return bodies[0]
 
 
-def _numba_type(kind: TypeOf) -> types.Type:
+def _numba_type(kind: TypeOf, layout: str, integer: types.Type) -> types.Type:
     match kind:
         case None:
             return types.none
         case str():
             return types.unicode_type
         case (str(name), int(rank)):
-            return types.Array(_ELEMENTS[name], rank, "C") if rank else _ELEMENTS[name]
-    return types.BaseTuple.from_types([*map(_numba_type, kind)])
+            element = integer if rank and name == "int" else _ELEMENTS[name]
+            return types.Array(element, rank, layout) if rank else element
+    return types.BaseTuple.from_types([_numba_type(k, layout, integer) for k in kind])
 
 
 def _type_of(rank: int, dtype: Any) -> types.Type:

@@ -7,7 +7,7 @@ import ast
 import inspect
 from typing import TYPE_CHECKING
 
-from ...backends.numba.wrapped_functions import TypeOf, implementation, is_overloaded
+from ...backends.numba.wrapped_functions import AmbiguousOverloadError, TypeOf, implementation, is_overloaded
 from ..custom_rules import rule_of
 from .advanced_indexing import element_kind
 from .array_expressions import ArrayExpr, Lowered, Scalar, Static, TupleExpr
@@ -37,6 +37,8 @@ def with_implementation(low: Calls, node: ast.Call, called: object) -> ast.Call:
     count, keys = len(node.args), [str(k.arg) for k in node.keywords]
     try:
         body = implementation(called, kinds[:count], dict(zip(keys, kinds[count:], strict=True)))
+    except AmbiguousOverloadError as err:
+        raise low.source.refuse(node, f"{unparse(node.func)}, whose @overload {err}", _ADVICE) from None
     except Exception as err:  # whatever the author's function raises for types that it does not take
         raise low.source.refuse(
             node, f"{unparse(node.func)}, whose @overload raises {type(err).__name__}: {err}", _ADVICE
