@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..ir.expr import ONE, ZERO, var
 from .analysis.activity import active_names
-from .analysis.infinities import may_hold_infinities
+from .analysis.infinities import may_hold_infinities, overflowing_divisors
 from .analysis.iteration_local_reversal import IterationLocalReversal
 from .analysis.reverse_plan import Plan, StatementAdjoint, collect_facts, is_never_overwritten, reassigned_names
 from .analysis.sums_of_squares import sums_of_squares
@@ -76,7 +76,7 @@ def _collect(f: Function, wrt: set[str], deferred: tuple[Statement, ...]) -> Pla
         collect_facts(f, result)
     result.vectorized_statements = run_pass(Pass.VECTORIZATION, vectorize_calls, f, result) or set()
     algebra.square_sums = sums_of_squares(f, algebra)
-    algebra.infinite = may_hold_infinities(f)
+    algebra.infinite, algebra.overflowing = may_hold_infinities(f), overflowing_divisors(f)
     return result
 
 
@@ -191,7 +191,7 @@ def _statement_adjoint(s: Assign | Store, plan: Plan) -> StatementAdjoint:
     target = Variable(name) if isinstance(s, Assign) else s.target
     own, parts = ZERO, []
     known = var(target) if s in plan.defined else VALUE if is_never_overwritten(s, plan) else None
-    for atom, part in plan.algebra.pull(s.value, COTANGENT, known):
+    for atom, part in plan.algebra.pull(s.value, COTANGENT, known, target=name):
         if atom is target:
             own = ONE if part is COTANGENT else part
         else:

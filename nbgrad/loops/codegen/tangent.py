@@ -13,7 +13,7 @@ from ..ir.reverse_ir import FLOAT_ZERO, Item, Step, product_nest
 from ..ir.selections import is_select
 from ..ir.singularities import as_strong_product, normalize_strong
 from ..ir.statements import Assign, Call, Function, Loop, Store, walk, writes
-from ..ir.strong_chains import may_vanish, zero_where
+from ..ir.strong_chains import divides_by, may_vanish, zero_where
 from ..ir.terms import Element, Term, Variable, variables
 from . import bounds_checks
 from .sweep_builder import SweepBuilder
@@ -95,9 +95,9 @@ class TangentBuilder(SweepBuilder):
                 infinite = var(atom) in strong or self.plan.algebra.may_be_infinite(part)
                 term = as_strong_product(term, dot, infinite=infinite)
             factor = substitute(part, {COTANGENT: ONE})  # it may vanish where the tangent is infinite
-            if self.plan.algebra.may_be_infinite(var(atom)) and may_vanish(
-                factor, known
-            ):  # its tangent is infinite, too
+            overflows = not self.plan.algebra.overflowing.isdisjoint(atom.reads) and divides_by(factor, var(atom))
+            if overflows or (self.plan.algebra.may_be_infinite(var(atom)) and may_vanish(factor, known)):
+                # its tangent is infinite, too
                 term = zero_where(factor, term)
             term = term if there is None else select(there, term, ZERO)
             total = term if total is None else total + term

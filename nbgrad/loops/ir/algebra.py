@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import builtins
 import math
+import sys
 from collections.abc import Callable, Iterable, Set
 from functools import lru_cache
 
@@ -23,6 +24,7 @@ from ...ir.expr import (
     const,
     either,
     free_variables,
+    lt,
     ne,
     rebuild,
     select,
@@ -46,7 +48,7 @@ from .singularities import (
     normalize_strong,
     singular_factors,
 )
-from .strong_chains import strong_vjp
+from .strong_chains import may_overflow, strong_vjp
 from .terms import (
     Binary,
     Call,
@@ -76,6 +78,9 @@ COTANGENT = var(Variable("@"))
 #: The value that a statement wrote, where its derivative reads it.
 VALUE = var(Variable("@value"))
 
+#: The largest number: 0 times it is 0, as 0 times infinity is not.
+_LARGEST = const(sys.float_info.max)
+
 #: Operators whose results are integers.
 _INTEGER_OPERATORS = {"//", "&", "|", "^", "<<", ">>"}
 _OPERATIONS: dict[str, Callable] = {
@@ -101,6 +106,8 @@ class Algebra:
         Variables that are sums of squares: where one is zero, so are all its terms.
     infinite : set of str
         Variables and arrays that may hold infinities.
+    overflowing : set of str
+        Those that may overflow, and that something is divided by.
     """
 
     def __init__(
@@ -109,6 +116,7 @@ class Algebra:
         self.active = active
         self.square_sums = square_sums
         self.infinite = infinite
+        self.overflowing: Set[str] = frozenset()
 
     def depends(self, term: Term, names: Set[str] | None = None) -> bool:
         """Whether the derivative of `term` with respect to one of `names` (default: the active ones) may be nonzero."""
@@ -184,18 +192,19 @@ class Algebra:
         g: Expr,
         known: Expr | None = None,
         dot: Callable[[Variable | Element], Expr] | None = None,
+        target: str = "",
     ) -> list[tuple[Variable | Element, Expr]]:
         """The vector-Jacobian product: the cotangent that each active variable or element in `term` gets from `g`, that
         of `term`; zeros are left out.
 
-        `known` holds the value of `term` where the results are evaluated. If the results are for a tangent instead,
-        `dot` gives the tangent of a variable or element.
+        `known` holds the value of `term` where the results are evaluated; it is that of `target`. If the results are
+        for a tangent instead, `dot` gives the tangent of a variable or element.
         """
         if dot is not None:
             return self._pull(term, g, known, dot)
         squares = frozenset([t for t in self.square_sums if not t.reads.isdisjoint(term.reads)])
-        infinite = frozenset(self.infinite & term.reads)
-        return list(_pulled(term, g, known, frozenset(self.active & term.reads), squares, infinite))
+        infinite, overflows = frozenset(self.infinite & term.reads), target in self.overflowing
+        return list(_pulled(term, g, known, frozenset(self.active & term.reads), squares, infinite, overflows))
 
     def may_be_infinite(self, e: Expr) -> bool:
         """Whether `e` reads a variable that may hold an infinity."""
@@ -204,7 +213,12 @@ class Algebra:
         )
 
     def _pull(
-        self, term: Term, g: Expr, known: Expr | None, dot: Callable[[Variable | Element], Expr] | None
+        self,
+        term: Term,
+        g: Expr,
+        known: Expr | None,
+        dot: Callable[[Variable | Element], Expr] | None,
+        overflows: bool = False,
     ) -> list[tuple[Variable | Element, Expr]]:
         e = self.expression(term)
         atoms = self.atoms(term)
@@ -229,10 +243,21 @@ class Algebra:
         if dot is None:
             tame = dict.fromkeys([*(root.factor for root in roots.values()), *map(simplify, lower.values())], ONE)
             infinite = self.may_be_infinite(e)  # and so is its value
+            bounds = {}
+            if overflows and not infinite and known is not None and e.fn is vm.exp:  # faster than a strong product
+                bounds, overflows = {known: select(lt(_LARGEST, known), _LARGEST, known)}, False
             partials = [
-                as_strong_product(p, g, tame, self.may_be_infinite(p) or (infinite and VALUE in topological_order([p])))
+                as_strong_product(
+                    p,
+                    g,
+                    tame,
+                    self.may_be_infinite(p)
+                    or (infinite and VALUE in topological_order([p]))
+                    or (overflows and may_overflow(p)),
+                )
                 for p in partials
             ]
+            partials = [substitute(p, bounds) for p in partials]
         partials = [normalize_strong(p) for p in partials]
         return [(a, p) for a, p in zip(atoms, partials, strict=True) if p is not ZERO]
 
@@ -245,9 +270,10 @@ def _pulled(
     active: frozenset[str],
     squares: frozenset[Term],
     infinite: frozenset[str],
+    overflows: bool,
 ) -> tuple[tuple[Variable | Element, Expr], ...]:
     """What :meth:`Algebra.pull` returns: the adjoint of a function, and its halves, pull the same terms."""
-    return tuple(Algebra(set(active), squares, infinite)._pull(term, g, known, None))
+    return tuple(Algebra(set(active), squares, infinite)._pull(term, g, known, None, overflows))
 
 
 def _power(base: Expr, exponent: Expr) -> Expr:

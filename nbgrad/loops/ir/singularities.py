@@ -30,7 +30,7 @@ from ...ir.expr import (
     vjp,
 )
 from ...kernels import scalar as vm
-from .terms import Term
+from .terms import Element, Term, Variable
 
 __all__ = [
     "as_strong_product",
@@ -211,9 +211,13 @@ def _numerator(e: Expr) -> Expr:
 
 
 def is_sum_of_squares(e: Expr, names: Set[Term]) -> bool:
-    """Whether `e` is a sum of squares (`names` are known ones), whose derivatives vanish where it is zero."""
+    """Whether `e` is a sum of squares, whose derivatives vanish where it is zero.
+
+    `names` are known ones: scalars, and arrays for all of their elements.
+    """
     if e.fn is None:
-        return e.name in names if e.value is None else e.value >= 0
+        name = Variable(e.name.array) if isinstance(e.name, Element) else e.name
+        return name in names if e.value is None else e.value >= 0
     match e.fn.name:
         case "add":
             return is_sum_of_squares(e.args[0], names) and is_sum_of_squares(e.args[1], names)

@@ -2,7 +2,8 @@
 
 A statement's cotangent is a strong zero. So must be what multiplies the derivative of an operand: at r = inf the
 derivative for s is ``g * exp(u) * (r / s**2)``, whose middle factor is 0 and whose last one is infinite. It is
-zero where the middle one is, as if ``u = -r / s`` were a statement of its own.
+zero where the middle one is, as if ``u = -r / s`` were a statement of its own. Quotients vanish, too: ``1 / (1 + e)``
+where ``e = exp(-z)`` overflows.
 
 This is a select, and no strong product: where such a factor is zero, so are its own derivatives.
 """
@@ -30,10 +31,13 @@ from ...kernels import scalar as vm
 from .singularities import is_sum_of_squares
 from .terms import Element, Variable
 
-__all__ = ["may_vanish", "strong_vjp", "zero_where"]
+__all__ = ["OVERFLOWING", "divides_by", "may_overflow", "may_vanish", "strong_vjp", "zero_where"]
 
 #: Functions whose derivatives vanish for large arguments, faster than any pole of a quotient grows.
 _SATURATING = {vm.exp, vm.expm1, vm.tanh, vm.sigmoid, vm.softplus, vm.log_sigmoid, vm.erf, vm.erfc, vm.ndtr}
+
+#: Functions that overflow, and so do their derivatives.
+OVERFLOWING = {vm.exp, vm.expm1, vm.sinh, vm.cosh}
 
 Atom = Variable | Element
 
@@ -75,6 +79,14 @@ def may_vanish(partial: Expr, value: Expr | None) -> bool:
     return value in nodes or any(y.fn in _SATURATING or (y.fn is not None and y.fn.name == "div") for y in nodes)
 
 
+def divides_by(e: Expr, x: Expr) -> bool:
+    """Whether `e` has a divisor that reads the variable `x`, or a power with such a base."""
+    return any(
+        node.fn is not None and node.fn.name in ("div", "pow", "power") and x in topological_order([_divisor(node)])
+        for node in topological_order([e])
+    )
+
+
 def zero_where(factor: Expr, e: Expr) -> Expr:
     """`e`, which is a multiple of `factor`, or 0 where that is."""
     return e if e is ZERO else select(eq(factor, 0), ZERO, e)
@@ -84,17 +96,31 @@ def _strong_atoms(y: Expr, atoms: Sequence[Atom], may_be_infinite: Callable[[Exp
     """For each operand of a function that may vanish, the atoms for which its derivative may be infinite then; nothing
     if there are none."""
     saturating = y.fn in _SATURATING
-    if not saturating and (y.fn is None or y.fn.name not in ("div", "pow", "power") or not may_be_infinite(y)):
+    quotient = y.fn is not None and y.fn.name in ("div", "pow", "power")
+    overflowing = quotient and may_overflow(_divisor(y))
+    if not (saturating or overflowing or (quotient and may_be_infinite(y))):
         return []
     found = [
         {
             a
             for a, p in zip(atoms, vjp(operand, ONE, atoms), strict=True)
-            if may_be_infinite(p) or (saturating and _has_pole_in(p, var(a)))
+            if may_be_infinite(p) or (saturating and _has_pole_in(p, var(a))) or (overflowing and may_overflow(p))
         }
         for operand in y.args
     ]
     return found if any(found) else []
+
+
+def _divisor(y: Expr) -> Expr:
+    """What a quotient is divided by, as the base of a power that may be negative; 1 if there is none."""
+    if y.fn is not None and y.fn.name == "div":
+        return y.args[1]
+    return y.args[0] if (y.args[1].value or -1) < 0 else ONE
+
+
+def may_overflow(e: Expr) -> bool:
+    """Whether `e` has a factor or term that may overflow."""
+    return any(node.fn in OVERFLOWING for node in topological_order([e]))
 
 
 def _has_pole_in(e: Expr, x: Expr) -> bool:
