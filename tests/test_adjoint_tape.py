@@ -9,6 +9,7 @@ from numba.core.runtime import _nrt_python, rtsys
 from programs import PROGRAMS
 
 import nbgrad as nb
+from nbgrad.loops.ir.passes import Pass, without
 
 RNG = np.random.default_rng(23)
 
@@ -356,3 +357,77 @@ def test_elements_that_surely_are_there_need_no_test():
     with uncompiled():
         agrees(upwind, args)
     assert "    if w[i]" not in nb.adjoint(upwind)._generated(args).text
+
+
+def rotations(x, n):
+    """Each element is overwritten several times, and read in between."""
+    for _ in range(n):
+        x[0] = x[0] * x[1] / (1.0 + x[2] * x[2])
+        x[1] = x[1] / (1.0 + x[0] * x[0]) - x[2] * x[3]
+        x[2] = x[2] * x[1] / (1.0 + x[3] * x[3])
+        x[3] = x[3] / (1.0 + x[0] * x[0])
+        x[0] = x[0] * x[1] + 0.3 / (1.0 + x[2] * x[2])
+        x[1] = x[1] / (1.0 + x[3] * x[3] * x[1] * x[1])
+        x[2] = x[2] * x[3] + 0.5 / (1.0 + x[1] * x[1])
+        x[3] = x[3] * x[0] - 0.2 / (1.0 + x[2] * x[2])
+        x[1] = x[1] * x[3] + x[0] * x[2]
+    return x[0] + x[3] + x[1] * x[2]
+
+
+def independent(x, v, w, n):
+    """What the inner loop stores would be vectorized."""
+    for _ in range(n):
+        for i in range(x.size):
+            x[i] = x[i] * v[i] + w[i]
+            v[i] = v[i] * w[i] * x[i]
+            w[i] = w[i] / (1.0 + w[i] * v[i] * v[i])
+            x[i] = x[i] * x[i] * v[i] + x[i] * w[i]
+            v[i] = v[i] / (2.0 + x[i] * x[i] * w[i])
+            w[i] = w[i] * w[i] * x[i]
+            x[i] = x[i] / (1.0 + w[i] * w[i])
+            v[i] = v[i] * v[i] + x[i] * w[i]
+    return np.sum(x * v * w)
+
+
+def test_many_tapes_of_a_loop_share_an_array():
+    x = np.array([0.7, 1.3, 0.9, 1.1])
+    with uncompiled():
+        agrees(rotations, (x, 5))
+        with without(Pass.SHARED_TAPES):
+            agrees(rotations, (x, 5))
+        adj, apart = nb.adjoint(rotations), nb.adjoint(rotations)
+        with without(Pass.SHARED_TAPES):
+            sizes = apart.report(x, 5)
+        assert adj.report(x, 5) == sizes
+        tapes = [size for name, size in sizes.items() if name.endswith("over _")]
+        assert set(tapes) == {40} and len(tapes) >= 8
+        np.testing.assert_array_equal(*(a.value_and_grad(x.copy(), 5)[1][0] for a in (adj, apart)))
+    assert adj.source.count("np.empty") == 1 and "tapes[_, " in adj.source
+    assert apart.source.count("np.empty") == len(tapes)
+    assert f"tapes[..., {len(tapes) - 1}]" in str(adj.explain(x, 5))
+
+
+def test_tapes_of_independent_iterations_stay_apart():
+    args = *(np.array([0.7, 1.3, 0.9]) + 0.1 * k for k in range(3)), 4
+    with uncompiled():
+        agrees(independent, args)
+        adj = nb.adjoint(independent)
+        assert sum(name.endswith("over _, i") for name in adj.report(*args)) >= 8
+    assert "tapes" not in adj.source
+
+
+def test_elements_are_loaded_once():
+    def f(x, m, k):
+        for t in range(m.size):
+            x[0] = x[0] / x[1]
+            x[2] = x[2] / x[1] + x[k] / x[1]
+            x[1] = x[0] * x[k]
+            x[k] = x[k] * x[k] * m[t]
+            k = (k + 1) % 3
+            x[k] = x[k] * x[0]
+        return x[0] + x[1] * x[2]
+
+    for k in range(3):
+        args = np.array([0.7, 1.3, 0.9]), np.array([0.8, 1.2, 1.1, 0.9]), k
+        with uncompiled():
+            agrees(f, args)

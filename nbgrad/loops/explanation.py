@@ -83,7 +83,8 @@ def _place(s: Statement, reverse: AdjointBuilder) -> str:
     tape = reverse.tapes[s]
     loops = ", ".join(p.index or "while" for p in tape.loops)
     grows = " that grows" if tape.sizes is None else ""
-    return f"recorded on the tape {tape.name}{grows}{f', over the loops {loops}' * bool(loops)}"
+    where = f"{tape.array}[..., {tape.beside.index(tape)}]" if tape.is_shared else tape.array
+    return f"recorded on the tape {where}{grows}{f', over the loops {loops}' * bool(loops)}"
 
 
 def _needed(s: Statement, reverse: AdjointBuilder) -> str:

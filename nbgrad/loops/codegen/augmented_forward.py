@@ -9,10 +9,11 @@ from ..ir.matrix_products import Factors, Range
 from ..ir.passes import Pass, enabled
 from ..ir.reverse_ir import Item, Step, loop_head
 from ..ir.statements import Assign, Call, Function, Loop, Statement, Store, walk, writes
-from ..ir.tapes import Stack, Tape, ensure_capacity
+from ..ir.tapes import Stack, Tape, ensure_capacity, share_arrays
 from ..ir.terms import ONE, ZERO, Binary, DType, Term, Variable
 from ..ir.type_inference import DTYPES, ZEROS
 from ..runtime.tape_memory import in_large_pages
+from ..transforms.vectorization import is_sequential
 from .copy_elimination import CopyElimination
 from .sweep_builder import SweepBuilder
 
@@ -52,13 +53,16 @@ class AugmentedForward(SweepBuilder):
                 loops = plan.local_reversal.without_local_reversal(plan.enclosing[s])
                 iteration = self.reverse_variable(loops[0]) if loops else ""
                 self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, iteration, stacks, self.fresh)
+        if enabled(Pass.SHARED_TAPES):
+            # Side by side, they would keep LLVM from vectorizing.
+            share_arrays((t for t in self.tapes.values() if t.sizes and is_sequential(t.loops[-1], plan)), self.fresh)
         self.stacks = list(stacks.values())
         self.elided_copies = CopyElimination(f, plan, self.tapes)
 
     @property
     def arrays_of_tapes(self) -> set[str]:
         """The names of tapes that are arrays."""
-        return {tape.name for tape in self.tapes.values() if tape.sizes != []}
+        return {tape.array for tape in self.tapes.values() if tape.sizes != []}
 
     def stored_in_loops(self) -> dict[str, Tape | CallTape]:
         """The tapes in loops, and what calls store there, by a label with its name and the loops."""

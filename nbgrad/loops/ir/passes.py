@@ -43,6 +43,7 @@ class Pass(Enum):
     SCALAR_REPLACEMENT = "scalar replacement"
     # On the sweeps.
     UNROLL_AND_JAM = "unroll-and-jam"
+    SHARED_TAPES = "tapes that share arrays"
     COPY_ELIMINATION = "copy elimination"
     PRESIZED_STACKS = "presized stacks"
     COMMON_STEPS = "common steps of branches"

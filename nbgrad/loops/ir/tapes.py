@@ -7,7 +7,7 @@ growing vector or stack.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise
 
@@ -47,10 +47,13 @@ __all__ = [
     "iteration_number",
     "pushes_per_iteration",
     "reversed_loop_head",
+    "share_arrays",
     "trip_count",
 ]
 
 _IN_LARGE_PAGES = Global("in_large_pages", in_large_pages)
+#: From this number on, tapes that are allocated together share an array.
+_MANY = 8
 #: Extends a tape, at least to twice its capacity.
 GROWN = """def grown(tape, size):
     larger = np.zeros(max(2 * tape.size, size), tape.dtype)
@@ -103,14 +106,15 @@ class Tape:
     Without loops around the statement, it is one variable. If the trip counts of the loops are known on entry to the
     outermost, it is an array with an axis per loop. For a single loop of unknown trip count, it is a vector that grows
     before iterations; `iteration` is the variable of a while loop in the reverse sweep. Otherwise it belongs to one of
-    `stacks`, which are keyed by their loops and frame size.
+    `stacks`, which are keyed by their loops and frame size. `array` is what holds it, and maybe others, `beside` it.
     """
 
     def __init__(
         self, name: str, dtype: Term, loops: tuple[Loop, ...], iteration: str, stacks: dict[tuple[object, ...], Stack],
         fresh: Callable[[str], str],
     ) -> None:  # fmt: skip
-        self.name = name
+        self.name = self.array = name
+        self.beside: list[Tape] = [self]
         self.dtype = dtype
         self.loops = loops
         known = first_counted_loop(loops)
@@ -142,14 +146,22 @@ class Tape:
 
     def allocate(self) -> list[Item]:
         """Allocate the tape, and set the top of its stack to 0 if it is the first on it."""
+        if self is not self.beside[0]:
+            return []
         whole = self.stack.total_slots if self.stack is not None else ""
         size: Term = Variable(whole) if whole else Constant(512)
         if self.sizes is not None:
-            size = self.sizes[0] if len(self.sizes) == 1 else Tuple(tuple(self.sizes))
-        items: list[Item] = [Bind((self.name,), called(np.empty, size, self.dtype))]
-        items += [Evaluate(Call(_IN_LARGE_PAGES, (Variable(self.name),)))] if whole or self.sizes else []
+            sizes = (*self.sizes, *([Constant(len(self.beside))] if self.is_shared else []))
+            size = sizes[0] if len(sizes) == 1 else Tuple(sizes)
+        items: list[Item] = [Bind((self.array,), called(np.empty, size, self.dtype))]
+        items += [Evaluate(Call(_IN_LARGE_PAGES, (Variable(self.array),)))] if whole or self.sizes else []
         first = self.stack is not None and self is self.stack.tapes[0]
         return [*items, *([Bind((self.stack.top,), ZERO)] if first else [])]  # type: ignore[union-attr]
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its array holds other tapes, too; the last axis of that is over tapes."""
+        return len(self.beside) > 1
 
     def grows_in(self, loop: Loop) -> bool:
         """Whether the tape grows, or the top of its stack moves, in iterations of `loop`."""
@@ -162,7 +174,8 @@ class Tape:
 
     def nbytes(self) -> Term:
         """Its size in bytes, after the loop."""
-        return Property(Variable(self.name), "nbytes")
+        size = Property(Variable(self.array), "nbytes")
+        return Binary("//", size, Constant(len(self.beside))) if self.is_shared else size
 
     def nbytes_before(self) -> Term | None:
         """Its size in bytes before allocation; None if it grows."""
@@ -180,7 +193,24 @@ class Tape:
 
     def slot(self, index: tuple[Term, ...]) -> Variable | Element:
         """The element at `index`, or the variable that the tape consists of."""
-        return Element(self.name, index) if self.sizes != [] else Variable(self.name)
+        if self.sizes == []:
+            return Variable(self.name)
+        return Element(self.array, (*index, Constant(self.beside.index(self))) if self.is_shared else index)
+
+
+def share_arrays(tapes: Iterable[Tape], fresh: Callable[[str], str]) -> None:
+    """Hold the tapes of a loop, whose sizes are known, in one array, side by side, where they are many.
+
+    An array costs time to compile, above all one that is returned to the caller.
+    """
+    together: dict[tuple[object, ...], list[Tape]] = {}
+    for t in tapes:
+        together.setdefault((*t.loops, t.dtype), []).append(t)
+    for group in together.values():
+        if len(group) >= _MANY:
+            array = fresh("tapes")
+            for t in group:
+                t.array, t.beside = array, group
 
 
 def ensure_capacity(tapes: list[Tape], op: str, slot: Term, size: Term) -> Item:

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from ..analysis.dependence import Index
-from ..ir.statements import Assign, Block, Function, Loop, Statement, Store, nested_blocks, walk
-from ..ir.terms import ONE, ZERO, Element, Term, reads
+from ..ir.statements import Assign, Block, Function, Loop, Statement, Store, nested_blocks, walk, writes
+from ..ir.terms import ONE, ZERO, Element, Term, Variable, reads, substitute
 from .common_subexpressions import SubexpressionNaming
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def replace_elements(f: Function, plan: Plan, elements_read: Callable[[Statement
         named = sum(_runs(plan.enclosing[s]) * len({*indices[s]}) for s in readers)
         if named < sum(_runs(plan.enclosing[s]) for s in stores):
             wanted[array] = readers
-    return any([_name(f, array, readers) for array, readers in wanted.items()])
+    return any([_name(f, array, readers, plan) for array, readers in wanted.items()])
 
 
 def _runs(loops: tuple[Loop, ...]) -> int:
@@ -44,8 +44,11 @@ def _runs(loops: tuple[Loop, ...]) -> int:
     return 1000 ** sum(p.start is not ZERO or p.stop is not ONE for p in loops)
 
 
-def _name(f: Function, array: str, readers: list[Statement]) -> bool:
-    """Load the elements of `array` that `readers` read into scalars, if they are unconditionally evaluated."""
+def _name(f: Function, array: str, readers: list[Statement], plan: Plan) -> bool:
+    """Load the elements of `array` that `readers` read into scalars, if they are unconditionally evaluated.
+
+    What a scalar of the block holds already is not loaded again.
+    """
     naming = _Elements(f, array)
     values: dict[Statement, tuple[Term, list[Assign]]] = {}
     for s in readers:
@@ -55,10 +58,26 @@ def _name(f: Function, array: str, readers: list[Statement]) -> bool:
         if array in values[s][0].reads and not isinstance(s.value, Element):
             return False
     for block in list(_blocks(f.body)):
-        for s in [s for s in block if s in values]:
-            at = block.index(s)
-            s.value, block[at:at] = values[s]  # type: ignore[attr-defined]
+        held: dict[Term, Term] = {}
+        for s in list(block):
+            if s in values:
+                value, loads = values[s]
+                known: dict[Term, Term] = {Variable(a.name): held[a.value] for a in loads if a.value in held}
+                loads = [a for a in loads if a.value not in held]
+                held |= {a.value: Variable(a.name) for a in loads}
+                s.value = substitute(value, known)  # type: ignore[attr-defined]
+                at = block.index(s)
+                block[at:at] = loads
+            held = {e: scalar for e, scalar in held.items() if not _changes(s, e, plan)}
     return any(before for _, before in values.values())
+
+
+def _changes(s: Statement, element: Term, plan: Plan) -> bool:
+    """Whether `element` may be another one, or have another value, after `s`."""
+    assert isinstance(element, Element)
+    if isinstance(s, Store) and s.array == element.array:
+        return s.array in reads(*element.index) or not plan.dependence_tests.provably_distinct(s, s, [element.index])
+    return any(n in element.reads for t in walk([s]) for n in writes(t))
 
 
 def _blocks(block: Block) -> Iterator[Block]:

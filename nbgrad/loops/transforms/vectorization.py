@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..analysis.cost_model import is_expensive
+from ..analysis.dependence import Index
 from ..ir.affine import distance, offset
 from ..ir.functions import is_cheap, vectorized
 from ..ir.statements import (
@@ -18,6 +19,7 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
+    terms_of,
     walk,
 )
 from ..ir.terms import ONE, Binary, Call, Compare, Global, Logical, Select, Term, Variable, elements_in, subterms
@@ -26,7 +28,7 @@ from ..ir.type_inference import kind_of
 if TYPE_CHECKING:
     from ..analysis.reverse_plan import Plan
 
-__all__ = ["vectorize_calls"]
+__all__ = ["is_sequential", "vectorize_calls"]
 
 #: Loops that are known to have at most this many iterations are left as they are.
 _MAX_SHORT_TRIPS = 8
@@ -66,11 +68,28 @@ def _is_vectorizable(loop: Loop, plan: Plan) -> bool:
         last = s.index[-1]
         if offset(last)[0] is not Variable(loop.index) or not plan.dependence_tests.provably_nonnegative(last, loops):
             return False
-        indices = [t.index for t in loop.body if isinstance(t, Store) and t.array == s.array]
-        indices += [index for t in loop.body for index in elements_in(t.value, s.array)]  # type: ignore[attr-defined]
-        if any(plan.dependence_tests.may_conflict(loop, s.index, index, True) for index in indices):
-            return False
-    return True
+    return not _carries_elements(loop, plan)
+
+
+def is_sequential(loop: Loop, plan: Plan) -> bool:
+    """Whether LLVM cannot vectorize a loop: it has loops in it, or iterations read what others write."""
+    body = list(walk(loop.body))
+    carried = any(isinstance(s, Assign) and s not in plan.defined and not s.reassociable for s in body)
+    return carried or any(isinstance(s, Loop) for s in body) or _carries_elements(loop, plan)
+
+
+def _carries_elements(loop: Loop, plan: Plan) -> bool:
+    """Whether an element that an iteration stores may be read or stored in another one."""
+    body = list(walk(loop.body))
+    accesses: dict[str, list[Index]] = {}
+    for s in body:
+        if isinstance(s, Store):
+            accesses.setdefault(s.array, []).append(s.index)
+    for array, stored in accesses.items():
+        every = [*stored, *(index for s in body for t in terms_of(s) for index in elements_in(t, array))]
+        if any(plan.dependence_tests.may_conflict(loop, a, b, True) for a in stored for b in every):
+            return True
+    return False
 
 
 def _functions(loop: Loop, f: Function) -> dict[object, tuple[str, object]]:
