@@ -174,3 +174,36 @@ def test_what_else_there_is_keeps_its_array():
     begins = "        for i in range(1, q.size):\n            f_bar[i] += f_bar_row[i] - f_bar_row[i + 1]\n"
     assert begins in text(read_afterwards)
     assert "        if q.size - 1 > 1:\n            for i in range(1, q.size):\n" in text(sometimes)
+
+
+def patch(at, c, x):
+    """Each iteration reads 35 rows."""
+    out = np.zeros(c.shape[1])
+    for k in range(c.shape[1]):
+        out[k] = (
+            x[0] * (c[at, k] + c[at + 1, k] + c[at + 2, k] + c[at + 3, k] + c[at + 4, k])
+            + x[1] * (c[at + 5, k] + c[at + 6, k] + c[at + 7, k] + c[at + 8, k] + c[at + 9, k])
+            + x[2] * (c[at + 10, k] + c[at + 11, k] + c[at + 12, k] + c[at + 13, k] + c[at + 14, k])
+            + x[3] * (c[at + 15, k] + c[at + 16, k] + c[at + 17, k] + c[at + 18, k] + c[at + 19, k])
+            + x[4] * (c[at + 20, k] + c[at + 21, k] + c[at + 22, k] + c[at + 23, k] + c[at + 24, k])
+            + x[5] * (c[at + 25, k] + c[at + 26, k] + c[at + 27, k] + c[at + 28, k] + c[at + 29, k])
+            + x[6] * (c[at + 30, k] + c[at + 31, k] + c[at + 32, k] + c[at + 33, k] + c[at + 34, k])
+        )
+    return out
+
+
+def few(at, c, x):
+    out = np.zeros(c.shape[1])
+    for k in range(c.shape[1]):
+        out[k] = x[0] * (c[at, k] + c[at + 1, k]) + x[1] * (c[at + 2, k] + c[at + 3, k])
+    return out
+
+
+def test_only_a_few_neighbours_get_rows():
+    args = 2, np.random.default_rng(3).normal(size=(40, 3)), np.linspace(0.2, 1.1, 7)
+    for f, rows in ((patch, False), (few, True)):
+        with uncompiled():
+            agrees(f, args)
+            adj = nb.adjoint(f)
+            adj.vjp(*args)
+        assert ("c_bar_row" in adj.source) == rows

@@ -32,6 +32,8 @@ __all__ = ["read_foremost_first", "rewrite_as_gather"]
 
 #: Loops known to have no more iterations than this are left as they are.
 _MIN_TRIP_COUNT = 8
+#: Arrays with more neighbours than this are left as they are: each takes a row, which is allocated and gathered from.
+_MAX_NEIGHBOURS = 32
 
 
 @dataclass
@@ -76,7 +78,7 @@ def rewrite_as_gather(reversal: LoopReversal) -> None:
     several = {
         name: elements
         for name, elements in reversal.added.items()
-        if len(elements) > 1 and name not in reversal.stored and name not in reversal.read
+        if 1 < len(elements) <= _MAX_NEIGHBOURS and name not in reversal.stored and name not in reversal.read
     }
     if several and _one_array_suffices(reversal, reversal.loop):
         _GatherPlan(reversal, several).rewrite()
