@@ -55,7 +55,9 @@ def copies(args: tuple) -> tuple:
 def copy_written(f: Function, args: tuple) -> tuple:
     """The arguments, with copies of the arrays that the function writes."""
     changed = f.modified_parameters
-    return tuple(a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True))
+    return (
+        tuple([a.copy() if n in changed else a for n, a in zip(f.parameters, args, strict=True)]) if changed else args
+    )
 
 
 def as_tuple(value: Any) -> tuple:
@@ -270,6 +272,10 @@ def check_no_aliasing(f: Function, args: tuple) -> None:
 
 def as_cotangent(f: Function, name: str, value, like: np.ndarray | None):
     """A cotangent or tangent as generated code takes it: a float, or an array that it may overwrite."""
+    if value.__class__ is like.__class__ is np.ndarray and value.dtype == like.dtype and value.shape == like.shape:
+        array = np.empty_like(like)
+        array[...] = value
+        return array
     value = without_subclass(value, f"{f.name}: {name}")
     if value is not None and np.asarray(value).dtype.kind not in "fiub":
         raise DTypeError(f"{f.name}: {name} takes real numbers, what was given for it is {value!r}")
@@ -280,8 +286,8 @@ def as_cotangent(f: Function, name: str, value, like: np.ndarray | None):
     if like is None:
         return np.array(value, copy=True)
     if value is None:
-        return np.zeros_like(like)
-    array = np.empty_like(like)
+        return np.zeros_like(like, subok=False)
+    array = np.empty_like(like, subok=False)
     if np.shape(value) != like.shape:
         raise ShapeError(f"{f.name}: {name} has shape {like.shape}, what was given for it has shape {np.shape(value)}")
     array[...] = value

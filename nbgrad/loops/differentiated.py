@@ -250,7 +250,9 @@ class Adjoint(_Differentiated):
 
     def _clear_caches(self) -> None:
         super()._clear_caches()
-        self._fast_path: dict[tuple, AdjointVariant] = {}  # by types of arguments, for the fast path
+        # By types of arguments, where these are taken as they are: for the fast paths.
+        self._fast_path: dict[tuple, AdjointVariant] = {}
+        self._fast_halves: dict[tuple, tuple[AdjointVariant, SplitVariant]] = {}
         # The tangent of this adjoint, and the adjoint of the tangent, by the differentiated parameters.
         self._tangents: dict[tuple[int, ...], Tangent] = {}
         self._adjoints_of_tangents: dict[tuple[int, ...], Adjoint] = {}
@@ -274,7 +276,7 @@ class Adjoint(_Differentiated):
             One per parameter, in order, and None for an argument that has none (integers, bools, strings, None, and
             arrays that are not of floats); or one per argnum. The gradient of a tuple is a tuple of the same structure.
         """
-        key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
+        key = _types_of(args)
         program = None if kwargs else self._fast_path.get(key)
         if program is not None:
             self._last = program
@@ -292,8 +294,7 @@ class Adjoint(_Differentiated):
         f = program.f
         if not self._returns_scalar(f):
             raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
-        same = len(bound_args) == len(args) and all(a is b for a, b in zip(bound_args, args, strict=True))
-        if same and type(program) is AdjointVariant and self._source is not None and not f.unit_axes:
+        if self._takes_as_they_are(program, args, bound_args):
             self._fast_path[key] = program
         results, gradients = program(bound_args, {f.results[0]: 1.0})
         return results[0], self._arrange_gradients(program, gradients)
@@ -309,7 +310,18 @@ class Adjoint(_Differentiated):
         The pullback's first call uses what the forward sweep stored; later calls rerun the function. Until the first
         call, arrays that the function only reads must not be modified.
         """
-        args = self._bound_arguments(args, kwargs)
+        key = _types_of(args)
+        known = None if kwargs else self._fast_halves.get(key)
+        if known is not None:
+            program, halves = known
+            try:
+                program.admit(*args)
+            except UnitAxis:
+                pass  # or larger matrices
+            else:
+                self._last = program
+                return self._pullback(program, halves, args)
+        given, args = args, self._bound_arguments(args, kwargs)
         if (parts := self._flatten(args)) is not None:
             inner, form, flat = parts
             with self._written_back(*parts, args):
@@ -318,7 +330,6 @@ class Adjoint(_Differentiated):
             return pull
         program = self._generated(args)
         program.check_memory(args, 4)
-        snapshot = copy_written(program.f, args)
         halves = program.split_variant
         if halves is None and not isinstance(program, CheckpointedVariant):
             halves = program.split_variant = self._variant(SplitVariant, args, True)
@@ -328,9 +339,22 @@ class Adjoint(_Differentiated):
         ):  # fmt: skip
             if once:
                 raise TraceError(f"{self.__name__}: vjp would draw random numbers twice; use value_and_grad")
+            snapshot = copy_written(program.f, args)
             return Pullback(partial(self._arrange_gradients, program), program, snapshot, self._primal(args))
+        if self._takes_as_they_are(program, given, args):
+            self._fast_halves[key] = program, halves
+        return self._pullback(program, halves, args)
+
+    def _pullback(self, program: AdjointVariant, halves: SplitVariant, args: tuple) -> Pullback:
+        """Run the forward half."""
+        snapshot = copy_written(program.f, args)
         results, state = halves.forward(args)
         return Pullback(partial(self._arrange_gradients, program), program, snapshot, results, halves, state)
+
+    def _takes_as_they_are(self, program: AdjointVariant, given: tuple, bound: tuple) -> bool:
+        """Whether arguments of these types are passed on as they were given."""
+        same = len(bound) == len(given) and all(a is b for a, b in zip(bound, given, strict=True))
+        return same and type(program) is AdjointVariant and self._source is not None and not program.f.unit_axes
 
     def hvp(self, args: tuple, direction: tuple, cotangents: Any = None) -> Any:
         """The product of the Hessian with a direction: the derivative of the gradients in it.
@@ -462,3 +486,8 @@ class Adjoint(_Differentiated):
 
     def _arrange_gradients(self, program: AdjointVariant, gradients: tuple) -> Any:
         return arrange_gradients(program.f, program.wrt, self._argnums, gradients)
+
+
+def _types_of(args: tuple) -> tuple:
+    """What decides which code is called: classes, too, since some subclasses of arrays are refused."""
+    return tuple([(a.__class__, a.dtype, a.ndim) if isinstance(a, np.ndarray) else a.__class__ for a in args])

@@ -124,6 +124,29 @@ class AdjointVariant:
         at = {n: f"a{k}" for k, n in enumerate(f.parameters)}
         bars = {n: f"b{k}" for k, n in enumerate(names.arrays)}
         scalars = {n: f"g{k}" for k, n in enumerate(names.scalar_wrt)}
+        lines = self._guards(at)
+        lines += [f"{bar} = zeros_like({at[n]}, subok=False)" for n, bar in bars.items()]
+        passed = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
+        lines.append(f"{', '.join(['y', *scalars.values()])}, = entry({passed})")
+        zero = {n: f"zeros_like({at[n]})" if f.ranks[n] else "0.0" for n in self.wrt}
+        gradients = arrange_gradients(
+            f, self.wrt, self.argnums, tuple([{**zero, **bars, **scalars}[n] for n in self.wrt])
+        )
+        if isinstance(gradients, tuple):
+            gradients = f"({''.join(f'{g}, ' for g in gradients)})"
+        text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, {gradients}"])
+        return python(f.name, text, {**self._guard_names, "entry": self._call, "zeros_like": np.zeros_like})
+
+    @cached_property
+    def admit(self) -> Callable:
+        """``admit(*args)`` raises :class:`.UnitAxis` if the arguments need other code, and what is wrong with them."""
+        at = {n: f"a{k}" for k, n in enumerate(self.f.parameters)}
+        text = "\n    ".join([f"def call({', '.join(at.values())}):", *self._guards(at), "return None"])
+        return python(self.f.name, text, self._guard_names)
+
+    def _guards(self, at: dict[str, str]) -> list[str]:
+        """The lines that check arguments; `at` are their names there."""
+        f = self.f
         hazards = [
             f"may_share({at[n]}, {at[m]})" for n in f.modified_parameters for m in f.parameters if f.ranks[m] and m != n
         ]
@@ -138,26 +161,19 @@ class AdjointVariant:
         large += [f"{at[n]} > {small}" for n in f.parameters if not f.ranks[n] and f.kinds.get(n) == "int"]
         if self.estimate.tapes and large:
             lines += [f"if {' or '.join(large)}:", f"    check_memory(({', '.join(at.values())},))"]
-        lines += [f"{bar} = zeros_like({at[n]})" for n, bar in bars.items()]
-        passed = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
-        lines.append(f"{', '.join(['y', *scalars.values()])}, = entry({passed})")
-        zero = {n: f"zeros_like({at[n]})" if f.ranks[n] else "0.0" for n in self.wrt}
-        gradients = arrange_gradients(
-            f, self.wrt, self.argnums, tuple([{**zero, **bars, **scalars}[n] for n in self.wrt])
-        )
-        if isinstance(gradients, tuple):
-            gradients = f"({''.join(f'{g}, ' for g in gradients)})"
-        text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines, f"return y, {gradients}"])
-        used = {
+        return lines
+
+    @property
+    def _guard_names(self) -> dict[str, Any]:
+        """What those lines call."""
+        return {
             "unit_axis": UnitAxis,
             "are_large": are_large,
-            "entry": self._call,
-            "zeros_like": np.zeros_like,
             "apart": check_no_aliasing,
-            "f": f,
+            "f": self.f,
             "check_memory": self.check_memory,
+            "may_share": np.may_share_memory,
         }
-        return python(f.name, text, {**used, "may_share": np.may_share_memory})
 
 
 class CheckpointedVariant(AdjointVariant):
@@ -256,14 +272,17 @@ class SplitVariant:
     def forward(self, args: tuple) -> tuple[tuple, tuple]:
         """Call the function; its results, and the state for the reverse sweep."""
         returned = self._forward(*args)
-        results = self.f.results or []
-        middle = len(results) + len(self.f.modified_parameters)
-        arrays = {n: a for n, a in zip(self.f.parameters, args, strict=True) if self.f.ranks[n]}
-        for n, array in zip(self.f.modified_parameters, returned[len(results) : middle], strict=True):
-            np.copyto(arrays[n], array)
+        f = self.f
+        results, changed = f.results or [], f.modified_parameters
+        middle = len(results) + len(changed)
         # Views, because the caller may reshape the results.
-        state = [a.view() if isinstance(a, np.ndarray) else a for a in returned[middle:]]
-        return tuple(arrays.get(n, y) for n, y in zip(results, returned, strict=False)), tuple(state)
+        state = tuple([a.view() if isinstance(a, np.ndarray) else a for a in returned[middle:]])
+        if not changed:
+            return returned[: len(results)], state
+        arrays = {n: a for n, a in zip(f.parameters, args, strict=True) if f.ranks[n]}
+        for n, array in zip(changed, returned[len(results) : middle], strict=True):
+            np.copyto(arrays[n], array)
+        return tuple(arrays.get(n, y) for n, y in zip(results, returned, strict=False)), state
 
     def seed_arguments(self, args: tuple, results: tuple, cotangents: dict[str, Any]) -> tuple:
         """The cotangents of outputs as the generated function takes them."""
