@@ -153,6 +153,14 @@ def missing(x, y, b):
     return np.nansum(z) * np.nanmean(c), np.nanstd(z), np.nanvar(c), ends, np.nan_to_num(z) + np.nan_to_num(z, nan=2.0)
 
 
+def missing_in_order(x, y, b):
+    z = x * y[:5]
+    z[1] = np.nan
+    v = y * y
+    v[2] = np.nan
+    return np.nancumsum(z) * np.nanmedian(z), np.nancumprod(z), np.nanmedian(v), np.nanmedian(b[:, 0]) * x[0]
+
+
 def compared(x, y):
     """Iterations that end at convergence."""
     for _ in range(50):
@@ -209,6 +217,7 @@ ROWS = {
     filled: (X, np.array([0, 2, 1]), 0.7, 3,),
     more_systems: (A, B, X,),
     missing: (X, Y, B,),
+    missing_in_order: (X, Y, B,),
     compared: (X, Y,),
     other_orders: (X, Y, B,),
 }  # fmt: skip

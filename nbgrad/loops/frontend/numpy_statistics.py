@@ -25,6 +25,16 @@ def nanprod(a):
 
 
 @definition(np)
+def nancumsum(a):
+    return np.cumsum(np.where(a == a, a, 0))
+
+
+@definition(np)
+def nancumprod(a):
+    return np.cumprod(np.where(a == a, a, 1))
+
+
+@definition(np)
 def nanmean(a):
     return np.sum(np.where(a == a, a, 0.0)) / np.sum(a == a)
 
@@ -72,7 +82,17 @@ def nan_to_num(x, copy=None, nan=0.0, posinf=None, neginf=None):
 def median(a):
     order, n = argsort(a), a.size
     last = a[order[n - 1]]  # NaN, if there is any
-    return last if last != last else 0.5 * (a[order[(n - 1) // 2]] + a[order[n // 2]])
+    return last if last != last else _middle(a, order, n)
+
+
+@definition(np)
+def nanmedian(a):
+    order, n = argsort(a), np.sum(a == a)  # NaN is at the end
+    return _middle(a, order, n) if n > 0 else np.nan
+
+
+def _middle(a, order, n):
+    return 0.5 * a[order[(n - 1) // 2]] + 0.5 * a[order[n // 2]]  # the sum may overflow, and that of bools is a bool
 
 
 @definition(np)
