@@ -5,6 +5,7 @@ import math
 import numba
 import numpy as np
 import pytest
+from loop_programs import agrees, uncompiled
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -98,3 +99,30 @@ def test_what_is_refused(f, message):
 def test_other_lengths_are_errors():
     with pytest.raises(ValueError, match=r"different (shapes|lengths)"):
         nb.adjoint(other_lengths).value_and_grad(np.ones(3))
+
+
+@numba.vectorize
+def toward_zero(x):
+    if x < 0:
+        return math.ceil(x)
+    return math.floor(x)
+
+
+def nodes(a, n):
+    m = int(toward_zero((n + 1) / 2.0))
+    i = np.arange(m)
+    return np.cos(np.pi * (i + 0.75) / n * a)
+
+
+def read_sizes(x, a):
+    total = 0.0
+    for k in range(3):
+        m = int(x[k])
+        total += np.sum(np.arange(m) * x[k] ** a)
+    return total
+
+
+def test_lengths_of_calculated_integers():
+    with uncompiled():
+        agrees(nodes, (0.7, 7))
+        agrees(read_sizes, (np.array([3.2, 1.4, 2.6]), 0.7))

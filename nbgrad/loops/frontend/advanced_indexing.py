@@ -242,6 +242,8 @@ class _Guess:
             return f.kinds[name]
         if name in shared.length_upper_bounds:  # a length
             return "int"
+        if name in shared.known_kinds:
+            return shared.known_kinds[name]
         known = shared.known_integers.get(name, Variable(name))
         return self.guess if known is Variable(name) else kind_of(known, self)  # type: ignore[arg-type]
 

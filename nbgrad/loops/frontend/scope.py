@@ -33,7 +33,7 @@ from ..ir.terms import (
     subterms,
 )
 from ..ir.type_inference import DTYPES
-from .array_expressions import Static
+from .array_expressions import Scalar, Static
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
@@ -86,6 +86,7 @@ class LoweringState:
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
     ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
     known_integers: dict[str, Term] = field(default_factory=dict)  # integers as expressions of constants
+    known_kinds: dict[str, str] = field(default_factory=dict)  # of scalars that one statement sets
     set_in_loops: set[str] = field(default_factory=set)  # those of them that are set inside loops
     induction_variables: list[str] = field(default_factory=list)  # loop variables in scope
     length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
@@ -175,10 +176,13 @@ class Scope(IntegerBounds):
             self.record_integer(name, value)
 
     def record_integer(self, name: str, value: Term) -> None:
-        """Record an integer computed from sizes and parameters that never change, or the upper bound of a length."""
+        """Record the kind of a scalar that is set once; an integer computed from sizes and parameters that never
+        change; the upper bound of a length."""
         mine = [n for n in self.stores if self.rename.get(n, "") == name]
         if len(mine) + (name in self.scalar_parameters) > 1 or name in self.shared.induction_variables:
             return
+        if kind := self.kind_of_tree(Scalar(value)):
+            self.shared.known_kinds[name] = kind
         simple = not any(isinstance(t, Compare | Logical | Select) for t in subterms(value))
         value = self.with_known_integers(value)
         if simple and all(map(self.is_constant_scalar, value.reads)):
