@@ -382,3 +382,80 @@ def test_arrays_of_several_returns_in_a_loop_have_their_own_lengths(f):
     with uncompiled():
         for w in (1, 3, 5):
             agrees(f, (np.linspace(0.1, 0.8, 7), w))
+
+
+def normalized(u, n):
+    largest = 0.0
+    for i in range(n):
+        largest = max(largest, abs(u[i]))
+    for i in range(n):
+        u[i] /= largest
+    return u, np.log(largest)
+
+
+def beside_new(u):
+    u[0] += u[1] ** 2
+    return u, u * 2
+
+
+def written_and_returned(x):
+    u, total = np.zeros(x.size), 0.0
+    for k in range(3):
+        for i in range(u.size):
+            u[i] += x[i] * k + 1
+        u, _ = normalized(u, u.size)
+        (u, scale), twice_k = normalized(u, 3), 2 * k
+        total += scale * twice_k * u[k]
+    return np.sum(u**2) * total
+
+
+def a_written_parameter(x):
+    total = 1.0
+    for k in range(3):
+        x, scale = normalized(x, x.size)
+        total += scale * x[k]
+        x[0] += 1.0
+    return np.sum(x**3) * total
+
+
+def a_new_array_beside(x):
+    u, v = x * 2, x + 1
+    for _ in range(2):
+        u, v = beside_new(u)
+    return np.sum(u * v**2)
+
+
+def another_name_of_an_array_that_is_set(x):
+    u = x * 2
+    old = u
+    for k in range(x.size):
+        if x[k] > 10.0:
+            return np.sum(u)
+    u, old = np.tanh(x), u
+    return np.sum(u * old**2)
+
+
+@pytest.mark.parametrize(
+    "f", [written_and_returned, a_written_parameter, a_new_array_beside, another_name_of_an_array_that_is_set]
+)
+def test_an_array_that_a_function_writes_and_returns_keeps_its_name(f):
+    with uncompiled():
+        agrees(f, (U,))
+
+
+def test_one_array_under_two_names():
+    def into_both(x):
+        u, v = x * 2, x + 1
+        for _ in range(2):
+            u, u = beside_new(u)
+        return np.sum(u * v**2)
+
+    def exchanged_by_a_call(x):
+        u, v = x * 2, x + 1
+        for _ in range(2):
+            v, u = beside_new(u)
+        return np.sum(u * v**2)
+
+    for f in (into_both, exchanged_by_a_call):
+        with pytest.raises(TraceError, match="arrays assigned to other names"):
+            nb.adjoint(f).value_and_grad(U)

@@ -60,6 +60,9 @@ def hold_items(
             item = Leaf(Elementwise(low, s).materialise(item, low.names.fresh("held")), True)
         if isinstance(item, Scalar) and several and _may_change(item.term, subscripts, mine):
             item = Scalar(Variable(low.fresh_scalar("held", item.term)))
+        once = t.id if isinstance(t, ast.Name) and names.count(t.id) == 1 else ""
+        if isinstance(item, Leaf) and low.arrays.get(once) == item.view and low.owners.get(once) == item.view.name:
+            return item  # the name's own array, as a called function returned it
         if isinstance(item, Leaf) and not item.fresh and any(
             low.owners.get(n) == low.storage_of(item.view.name) and n in low.arrays for n in names
         ):  # fmt: skip
