@@ -5,8 +5,9 @@ from __future__ import annotations
 import linecache
 import os
 import sys
+from types import FrameType
 
-__all__ = ["user_call"]
+__all__ = ["stack_level", "user_call"]
 
 #: Packages whose frames lie between the user's code and the function it called.
 _BETWEEN = frozenset({__name__.partition(".")[0], "numpy", "scipy", "pandas", "xarray"})
@@ -34,6 +35,18 @@ _SPOKEN = {
 }
 
 
+def stack_level() -> int:
+    """The `stacklevel` with which a warning by the caller names the line of the user's code that led to it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and _is_between(frame):
+        level, frame = level + 1, frame.f_back
+    return level
+
+
+def _is_between(frame: FrameType) -> bool:
+    return frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN
+
+
 def user_call() -> tuple[str, str, str]:
     """The call from the user's code that led here.
 
@@ -41,7 +54,7 @@ def user_call() -> tuple[str, str, str]:
     the name of the function that the user's code called itself, possibly of another package."""
     frame = sys._getframe(1)
     method = outer = frame.f_code.co_name
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in _BETWEEN:
+    while frame.f_back is not None and _is_between(frame):
         if frame.f_globals["__name__"].partition(".")[0] == __name__.partition(".")[0]:
             method = frame.f_code.co_name
         outer, frame = frame.f_code.co_name, frame.f_back

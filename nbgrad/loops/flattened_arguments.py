@@ -1,7 +1,8 @@
 """Tuples and constants among the arguments of a call: which function is generated for what is left of them.
 
-Code is generated for flat arguments. Strings, None and functions are constants of it; bools are where it cannot be
-generated otherwise: where they decide which array a name is bound to, or how many results there are.
+Code is generated for flat arguments. Strings, None and functions are constants of it. Bools, and integers that tests
+compare with constants or that are axes, are where it cannot be generated otherwise: where they decide which array a
+name is bound to, in which order it has its axes, or how many results there are.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class FlattensArguments:
     def _clear_caches(self) -> None:
         """Empty the caches."""
         self._flattened: dict[tuple, Any] = {}  # objects like this one for flattened tuple arguments
-        self._bools_known: dict[tuple, bool] = {}  # whether bools are constants, by types of arguments
+        self._constants: dict[tuple, tuple[bool, frozenset[str]]] = {}  # see `_constants_for`, by types of arguments
 
     def _flatten(self, args: tuple) -> tuple[Any, Structure, tuple] | None:
         """If an argument is a tuple or a constant: an object for the flattened arguments, their structure, and their
@@ -40,8 +41,8 @@ class FlattensArguments:
             return None
         name, names = self._source.name, parameters(self._source)
         form = structure(name, names, args)
-        if len(args) == len(names) and has_bools(args) and self._needs_bools(form, args):
-            form = structure(name, names, args, True)
+        if len(args) == len(names):
+            form = structure(name, names, args, *self._constants_for(form, args))
         if form is None:
             return None
         flattened, flat = self._flattened_for(form, args), tuple(form.leaves(args))
@@ -69,14 +70,20 @@ class FlattensArguments:
             flattened._clear_caches()
         return flattened
 
-    def _needs_bools(self, form: Structure | None, args: tuple) -> bool:
-        """Whether code can be generated for known bools only."""
+    def _constants_for(self, form: Structure | None, args: tuple) -> tuple[bool, frozenset[str]]:
+        """Whether bools are constants, and the integers that are, so that code can be generated."""
+        assert self._source is not None
+        integers = {n for n, a in zip(parameters(self._source), args, strict=True) if type(a) is int}
+        if not integers and not has_bools(args):
+            return False, frozenset()
         inner, flat = (self, args) if form is None else (self._flattened_for(form, args), tuple(form.leaves(args)))
         key = form, *[(a.dtype, a.ndim) if isinstance(a, np.ndarray) else type(a) for a in flat]
-        if (known := self._bools_known.get(key)) is None:
+        if (constants := self._constants.get(key)) is None:
+            refused = False
             try:
-                inner._variant(inner._generate, flat, True)
-            except TraceError:
-                known = True
-            self._bools_known[key] = known = bool(known)
-        return known
+                deciding = inner._variant(inner._generate, flat, True).f.deciding
+            except TraceError as err:
+                refused, deciding = True, getattr(err, "deciding", set())
+            constants = has_bools(args) and (refused or bool(deciding)), frozenset(integers & deciding)
+            self._constants[key] = constants
+        return constants

@@ -9,6 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 
+from ...core.callsite import stack_level
 from ...errors import DerivativeWarning
 from ..ir.algebra import Algebra
 from ..ir.statements import Assign, Block, Call, Function, If, Loop, Store, Swap, nested_blocks, walk, writes
@@ -36,7 +37,7 @@ def warn_of_searches(searched: list[str], f: Function) -> None:
             f"{f.where}: {found}, so the derivative is not that of what the loop finds; "
             "nb.fixed_point(residual=...) differentiates the equation that it solves",
             DerivativeWarning,
-            stacklevel=5,  # where a method of an adjoint is called
+            stacklevel=stack_level(),
         )
 
 

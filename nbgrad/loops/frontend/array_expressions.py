@@ -229,6 +229,15 @@ class Elementwise:
                     first[at] = _axis(leaf, d)
         return [a or Axis(ZERO, ONE) for a in first]
 
+    def lengths(self, tree: ArrayExpr) -> list[Term]:
+        """The length of each axis of `tree`."""
+        return [axis_length(a) for a in self.result_axes(tree)]
+
+    def exchanges_axes(self, tree: ArrayExpr, other: ArrayExpr) -> bool:
+        """Whether `tree` has the lengths of the `other` one, in another order."""
+        mine, theirs = self.lengths(tree), self.lengths(other)
+        return mine != theirs and set(mine) == set(theirs)
+
     # Elements.
 
     def element(self, tree: ArrayExpr, axis_loops: list[AxisLoop] | None = None) -> Term:

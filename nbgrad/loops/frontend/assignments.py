@@ -46,6 +46,7 @@ class Assignments(CopyInsertion):
 
     block_position: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the index in it
     enclosing_branches: tuple[tuple[list[ast.stmt], int], ...] = ()  # the enclosing blocks, as far as they are branches
+    decided_by: frozenset[str] = frozenset()  # the parameters that alone decide whether the innermost branch is taken
 
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
         """``target = value``, for any target."""
@@ -177,6 +178,8 @@ class Assignments(CopyInsertion):
                 raise self.source.refuse(s, f"{name} is a list here and an array there", "use another name")
             if tree.rank != self.lowered_function.ranks[owner]:
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
+            if self.decided_by and Elementwise(self, s).exchanges_axes(tree, Leaf(self.whole_view(owner))):
+                self.lowered_function.deciding |= self.decided_by
             if name in self.may_alias_caller:
                 raise self.source.refuse(
                     s, f"a new array {name}, which is swapped with a parameter", f"write {name}[:] = ..."
@@ -212,7 +215,7 @@ class Assignments(CopyInsertion):
     def same_shape_and_kind(self, s: ast.stmt, tree: ArrayExpr, owner: str) -> bool:
         """Whether `tree` provably has the shape and kind of the array `owner`."""
         looks = {self.kind_of_tree(tree), self.kind_of_tree(Leaf(self.whole_view(owner)))} - {""}
-        return len(looks) < 2 and [axis_length(a) for a in Elementwise(self, s).result_axes(tree)] == self.size(owner)
+        return len(looks) < 2 and Elementwise(self, s).lengths(tree) == self.size(owner)
 
     def may_be_modified(self, name: str) -> bool:
         """Whether elements are stored into the array of a name, or the name is bound to several arrays."""

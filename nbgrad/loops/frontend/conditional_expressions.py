@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from ..ir.statements import Assign, Block, If
 from ..ir.terms import Logical, Select, Term, Unary, Variable
-from .array_expressions import ArrayExpr, Leaf, Op, Scalar, SelectExpr, Static, TupleExpr, combine, leaves
+from .array_expressions import ArrayExpr, Elementwise, Leaf, Op, Scalar, SelectExpr, Static, TupleExpr, combine, leaves
 from .mod_ref import modified_arrays
-from .partial_evaluation import static_truth
+from .partial_evaluation import deciding_parameters, static_truth
 from .records import refuse_record
 from .syntax import unparse
 from .views import View
@@ -64,6 +64,8 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     if decision is not None:
         return low.tree_or_static(node.body if decision else node.orelse)
     test = low.value(node.test)
+    deciding = deciding_parameters(low, test)
+    low.shared.may_decide |= deciding
     (first, before), (second, other) = _lowered_operand(low, node.body), _lowered_operand(low, node.orelse)
     if isinstance(first, Scalar) and isinstance(second, Scalar) and (before or other):
         name = low.names.fresh("choice")
@@ -71,6 +73,8 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
         here, there = (Assign(name, tree.term) for tree in (first, second))
         low.out.append(If(test, [*before, here], [*other, there]))
         return Scalar(Variable(name))
+    if deciding and first.rank == second.rank > 1 and Elementwise(low, node).exchanges_axes(first, second):
+        low.lowered_function.deciding |= deciding
     if not isinstance(first, Scalar):
         test = low.name_or_constant(test)
     if before or other:

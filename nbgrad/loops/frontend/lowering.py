@@ -10,6 +10,7 @@ import ast
 from typing import Any
 
 from ...core.source_text import identifier
+from ...errors import TraceError
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
@@ -27,7 +28,7 @@ from .growing_lists import append_item
 from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
-from .partial_evaluation import static_truth
+from .partial_evaluation import deciding_parameters, static_truth
 from .print_lowering import lower_print
 from .print_statements import prints
 from .record_types import RecordType
@@ -117,7 +118,7 @@ def _lower_once(
     for p, pack in source.packs.items():
         if isinstance(pack, StaticArgument):
             value = pack.value
-            static = Scalar(Constant(value)) if isinstance(value, bool) else Static(value)
+            static = Scalar(Constant(value)) if isinstance(value, bool | int) else Static(value)
             lowering.bind_parameter(lowering, p, static, source.node)
         elif isinstance(pack, list):
             lowering.tuples[p] = lowering.parameter_tuple(pack)
@@ -127,7 +128,11 @@ def _lower_once(
         )
         for n, d in sorted(unit_axes)
     ]
-    program.body = [*given, *lowering.out, *lowering.function()]
+    try:
+        program.body = [*given, *lowering.out, *lowering.function()]
+    except TraceError as err:
+        err.deciding = state.may_decide  # type: ignore[attr-defined]
+        raise
     program.results, program.form = lowering.flat_results(), form_of(lowering.result)
     if program.results:
         program.results, trimmed = lowering.trim_results(program.results)
@@ -292,13 +297,15 @@ class Lowering(Results, Iteration):
     def branch(self, s: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> None:
         """Lower an ``if`` with these branches."""
         test = self.test(s.test)
+        outside, self.decided_by = self.decided_by, deciding_parameters(self, test)
+        self.shared.may_decide |= self.decided_by
         line, self.line = self.line, ""
         above, self.enclosing_branches = self.enclosing_branches, (*self.enclosing_branches, self.block_position)
         with self.nested_block():
             first = self.block(body)
         with self.nested_block():
             second = self.block(orelse)
-        self.enclosing_branches = above
+        self.enclosing_branches, self.decided_by = above, outside
         self.out.append(If(test, first, second, line=line))
 
     def test(self, node: ast.expr) -> Term:

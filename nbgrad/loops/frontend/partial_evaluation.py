@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.affine import offset
+from ..ir.terms import Compare, Logical, Term, Unary, Variable
 from ..runtime.products import large_product
 from .array_expressions import Static
 from .dictionaries import dictionary_of
@@ -20,7 +21,7 @@ from .views import NUMBERS
 if TYPE_CHECKING:
     from .scope import Scope
 
-__all__ = ["is_none", "static_truth"]
+__all__ = ["deciding_parameters", "is_none", "static_truth"]
 
 _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
             ast.Gt: operator.gt, ast.GtE: operator.ge}  # fmt: skip
@@ -143,6 +144,20 @@ def _rank(low: Scope, node: ast.expr) -> Any:
         return view.rank
     scalar = isinstance(node, ast.Name) and low.is_local_name(node.id) and low.tuple_of(node) is None
     return 0 if scalar else _UNKNOWN
+
+
+def deciding_parameters(low: Scope, test: Term) -> frozenset[str]:
+    """The parameters, by the user's names, that alone decide a test: bools, and integers that are or are not equal to
+    constants, as an axis or a mode; none if it depends on anything else. Other comparisons are those of sizes."""
+    if isinstance(test, Unary | Logical):
+        parts = [deciding_parameters(low, t) for t in test.operands]
+        return frozenset().union(*parts) if all(parts) else frozenset()
+    equal = isinstance(test, Compare) and set(test.ops) <= {"==", "!="}
+    operands, kinds = (test.operands, ("int", "bool")) if equal else ((test,), ("bool",))
+    if len(test.named) > 1 or not all(isinstance(t, Variable) or not t.named for t in operands):
+        return frozenset()
+    f, names = low.lowered_function, set(filter(low.is_constant_scalar, test.named))
+    return frozenset(p for p, n in f.renamed_parameters.items() if n in names and f.kinds[n] in kinds)
 
 
 def is_none(low: Scope, node: ast.expr | None) -> bool:

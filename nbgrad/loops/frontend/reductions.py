@@ -172,6 +172,7 @@ class Reductions:
         axes = [d % tree.rank for d in numbers if d is not None and -tree.rank <= d < tree.rank]
         single = called in (np.argmax, np.argmin)
         if not axes or len(set(axes)) < len(items) or (single and isinstance(along, TupleExpr)):
+            self.low.shared.may_decide.update(*[t.term.named for t in items if isinstance(t, Scalar)])
             raise self.refuse(f"the axis in {unparse(self.node)}", "give constants, each axis once, or write a loop")
         return axes
 

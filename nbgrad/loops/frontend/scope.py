@@ -97,6 +97,7 @@ class LoweringState:
     parallel: bool = False  # whether a loop over prange is being lowered
     split_names: set[str] = field(default_factory=set)  # names whose live ranges are split
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
+    may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place
     sources: dict[Callable, Source] = field(default_factory=dict)  # of called functions
     attempts: list[Attempt] = field(default_factory=list)  # the bodies of try around what is being lowered

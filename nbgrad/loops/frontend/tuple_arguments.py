@@ -6,8 +6,8 @@ decide which branches are lowered, and which functions are called.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -33,10 +33,14 @@ __all__ = [
 
 @dataclass(frozen=True)
 class StaticArgument:
-    """An argument that is a constant of the generated function: a string, None, a function, or a bool that decides
-    what is generated."""
+    """An argument that is a constant of the generated function: a string, None, a function, or a bool or integer that
+    decides what is generated."""
 
-    value: str | bool | Callable | None
+    value: str | bool | int | Callable | None
+    type: type = field(init=False)  # True and 1 are equal
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type", type(self.value))
 
 
 #: The form of an argument: of a tuple or structured array, its type and the forms of its items; of a static one, its
@@ -56,13 +60,18 @@ def has_bools(args: tuple) -> bool:
     return any(isinstance(a, bool) or (isinstance(a, tuple) and has_bools(a)) for a in args)
 
 
-def structure(name: str, names: Sequence[str], args: tuple, bools: bool = False) -> Structure | None:
+def structure(
+    name: str, names: Sequence[str], args: tuple, bools: bool = False, integers: Collection[str] = ()
+) -> Structure | None:
     """The structure of the arguments of the function `name` with parameters `names`; None if no argument is a tuple or
-    static. `bools`: bools are static."""
+    static. `bools`: bools are static, and so are the `integers`."""
     nested = any(isinstance(a, tuple) or is_static(a, bools) or is_record_argument(a) or is_instance(a) for a in args)
-    if len(names) != len(args) or not nested:
+    if len(names) != len(args) or not (nested or integers):
         return None
-    return Structure(tuple([_form(a, bools) for a in args]), name, tuple(names))
+    pairs = zip(names, args, strict=True)
+    return Structure(
+        tuple([StaticArgument(a) if n in integers else _form(a, bools) for n, a in pairs]), name, tuple(names)
+    )
 
 
 def argnum_indices(name: str, argnums: int | tuple[int, ...], names: Sequence[str]) -> list[int]:

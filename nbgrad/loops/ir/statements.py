@@ -253,6 +253,8 @@ class Function:
     `single_precision` says that arguments are float32: values recomputed from stored ones may then differ in the last
     digits. `checked` says that indices are checked before use. `compared_lengths` are the pairs of lengths that must be
     equal unless one of them is 1; `unit_axes` the axes of parameters that have length 1 here, as (name, axis).
+    `deciding` are the parameters, by the user's names, that decide in which order an array has its axes: unless they
+    are constants, only square ones are valid.
     """
 
     name: str
@@ -275,6 +277,7 @@ class Function:
     checked: bool = True
     compared_lengths: list[tuple[Term, Term]] = field(default_factory=list)
     unit_axes: frozenset[tuple[str, int]] = frozenset()
+    deciding: set[str] = field(default_factory=set)
     has_systems: bool = False  # whether functions of np.linalg are called that LAPACK has
     large_systems: bool = False  # whether LAPACK is called for them, instead of loops
     searches: list[str] = field(default_factory=list)  # what loops find by tests alone, as sentences
