@@ -302,9 +302,7 @@ class Calls(Expressions):
             raise self.source.refuse(
                 node, "a function that writes arrays, called in an expression", "assign its result to a name first"
             )
-        if result is None:
-            raise self.source.refuse(node, "a call that returns nothing", "let it return a value")
-        return result
+        return Static(None) if result is None else result
 
     def library(self, called: Any, node: ast.expr, *args: ArrayExpr) -> ArrayExpr:
         """Inline a function of the library, with arguments that are lowered already."""

@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 __all__ = ["Results"]
 
 _OTHER_FORM = "returns of different form", "return the same arrays, and as many numbers, in each"
+_PERHAPS_NONE = (
+    "None in one return and a value in another, which only a test of values tells apart",
+    "return a bool with the value, as (False, 0.0), or raise an error",
+)
 
 
 class Results(Assignments):
@@ -58,9 +62,10 @@ class Results(Assignments):
         """Lower a return: bind its value to the variables of the results."""
         previous, self.root_expression, result = self.result, s.value, None
         if s.value is not None and not (isinstance(s.value, ast.Constant) and s.value.value is None):
-            result = self.bind_results(s.value, self.tree_or_static(s.value), previous, set())
+            tree = self.tree_or_static(s.value)
+            result = None if tree == Static(None) else self.bind_results(s.value, tree, previous, set())
         if self.returned_before and not same_results(result, previous):
-            raise self.source.refuse(s, *_OTHER_FORM)
+            raise self.source.refuse(s, *(_OTHER_FORM if result and previous else _PERHAPS_NONE))
         self.write_back_parameters()
         self.result, self.returned_before = result, True
 
