@@ -390,12 +390,11 @@ def test_floats_added_in_place_to_arrays_of_integers_are_refused():
     assert nb.adjoint(element).value_and_grad(np.zeros(3, int), f)[0] == 300.0
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
-def test_arrays_of_unsigned_integers_are_refused(dtype):
+def test_arrays_of_unsigned_integers_of_64_bits_are_refused():
     def edges(image, x):
         return np.sum((image[1:] - image[:-1]) * x)
 
-    image = np.array([10, 250, 5, 7], dtype)
-    with pytest.raises(DTypeError, match=rf"argument image is a {dtype} array .*pass image\.astype\(int\)"):
+    image = np.array([10, 250, 5, 7], np.uint64)
+    with pytest.raises(DTypeError, match=r"argument image is a uint64 array .*pass image\.astype\(int\)"):
         nb.adjoint(edges).value_and_grad(image, 2.0)
     assert nb.adjoint(edges).value_and_grad(image.astype(int), 2.0)[0] == -6.0

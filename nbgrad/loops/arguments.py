@@ -139,7 +139,8 @@ def ranks_and_kinds(source: Source, args: tuple) -> tuple[dict[str, int], dict[s
         else:
             letter, wrong = "", True
         unsigned = letter == "u" and ranks[name] > 0
-        wrong = wrong or unsigned or isinstance(a, np.ma.MaskedArray | np.matrix)
+        wide = unsigned and a.dtype == np.uint64
+        wrong = wrong or wide or isinstance(a, np.ma.MaskedArray | np.matrix)
         if wrong or letter not in "fiub":
             plain_array = isinstance(a, np.ndarray) and type(a).__name__ not in _HINTS
             what = f"{a.dtype} array of {a.ndim} axes" if plain_array else type(a).__name__
@@ -147,8 +148,8 @@ def ranks_and_kinds(source: Source, args: tuple) -> tuple[dict[str, int], dict[s
                 instead = "pass an instance" if isinstance(a, type) else "pass its fields in a named tuple"
                 what = f"jitclass {what} ({instead})"
             what += _HINTS.get(type(a).__name__, f" (pass {name}.to_numpy())" if convertible(a) else "")
-            if unsigned and plain_array:
-                what += f" (pass {name}.astype(int): with unsigned ones NumPy and Numba calculate differently)"
+            if wide and plain_array:
+                what += f" (pass {name}.astype(int): NumPy and Numba make floats of sums of it and of integers)"
             elif isinstance(a, np.ndarray) and a.ndim == 0:
                 what += f" (pass {name}[()], a number)"
             elif plain_array and not a.dtype.isnative:
@@ -157,7 +158,7 @@ def ranks_and_kinds(source: Source, args: tuple) -> tuple[dict[str, int], dict[s
                 f"{source.name}: argument {name} is a {what}; NumPy arrays of float64, float32, integers or bool with "
                 "one axis or more, and numbers are expected"
             )
-        kinds[name] = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
+        kinds[name] = "unsigned" if unsigned else {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
     return ranks, kinds
 
 

@@ -62,6 +62,8 @@ def lower(
     `swap_copies_only`: swaps exchange copies of the arguments, not the arguments; `float64_parameters`: the float64
     arrays where other arguments are float32; for the others see Function. Lowering begins again with more names split.
     """
+    unsigned = {p for p, kind in kinds.items() if kind == "unsigned"}
+    kinds = {p: "int" if p in unsigned else kind for p, kind in kinds.items()}
     split_names: set[str] = set()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
@@ -70,7 +72,9 @@ def lower(
                "varying_results": varying_results}  # fmt: skip
     while True:
         try:
-            return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
+            f = _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
+            f.unsigned = {f.renamed_parameters[p] for p in unsigned}
+            return f
         except NeedsSplitting as err:
             if err.varying:
                 varying_results.update(err.varying)

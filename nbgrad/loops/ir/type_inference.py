@@ -47,6 +47,7 @@ from .terms import (
     subterms,
 )
 from .terms import Call as CallTerm
+from .unsigned_integers import read_unsigned
 
 __all__ = ["DTYPES", "ZEROS", "infer", "kind_of", "kinds_of"]
 
@@ -118,6 +119,7 @@ def infer(f: Function) -> None:
                 _check_operators(part_of_index, every, f, False)
             _require_integers(every.index, every, f)
     guard_powers(f, lambda t: kind_of(t, f) == "float")
+    read_unsigned(f, lambda t: kind_of(t, f) == "int")
     for every in walk(f.body):
         if any(
             isinstance(t, CallTerm) and t.function.value is float for root in terms_of(every) for t in subterms(root)
