@@ -207,3 +207,38 @@ def test_an_intrinsic_is_refused():
 
     with pytest.raises(TraceError, match=r"same has no derivative here.*by nb\.primitive"):
         nb.adjoint(f).value_and_grad(1.0)
+
+
+def by_constant(a, mode):
+    pass
+
+
+@overload(by_constant, prefer_literal=True)
+def _by_constant(a, mode):
+    if isinstance(mode, types.StringLiteral):
+        return lambda a, mode: 2.0 * a
+    return lambda a, mode: 3.0 * a
+
+
+def by_width(x):
+    pass
+
+
+@overload(by_width)
+def _by_width(x):
+    small = x.dtype == types.float32
+    return lambda x: np.sum(x) * (1e-4 if small else 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("f", "what"),
+    [
+        (lambda x: by_constant(x[0], "double"), "prefer_literal"),
+        (lambda x: by_width(x.astype(np.float32)), "type is not known"),
+        (lambda x: by_width(np.zeros(2, dtype=np.float32)), "type is not known"),
+        (lambda x: by_width(x.astype(np.float32) * 2.0), "type is not known"),
+    ],
+)
+def test_bodies_that_depend_on_more_than_is_known(f, what):
+    with pytest.raises(TraceError, match=what):
+        nb.adjoint(f).vjp(X)

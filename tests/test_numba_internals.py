@@ -239,6 +239,8 @@ def test_an_overload_chooses_a_body_by_types():
     assert made(2.0, 5.0) == 7 and made(2, 5) == 10
     assert n.overloads_of(choose) == [body] and n.overloads_of(body) == []
     assert n.overloads_of(numba.extending.register_jitable(lambda x: x)) == []
+    literal = n.overload(body, jit_options={}, strict=False, prefer_literal=True)(lambda *args: None)
+    assert n.prefers_literals(literal) and not n.prefers_literals(body)
 
 
 # Passes.

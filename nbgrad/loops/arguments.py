@@ -255,8 +255,15 @@ def flat_cotangents(f: Function, cotangents: tuple) -> tuple:
 
 
 def check_no_aliasing(f: Function, args: tuple) -> None:
-    """Refuse a written array that is read-only or shares memory with another argument."""
+    """Refuse a written array that is read-only or shares memory with another argument, and an array in Fortran order
+    where elements that are shared in C order are written."""
     arrays = [(n, a) for n, a in zip(f.parameters, args, strict=True) if isinstance(a, np.ndarray)]
+    for n, a in arrays if f.c_ordered else ():
+        if n in f.c_ordered and not a.flags.c_contiguous:
+            raise AttrError(
+                f"{f.name}: the array {n} is not in C order, and only then would a reshaped array that is computed "
+                f"from it, and is written, share the elements; pass np.ascontiguousarray({n})"
+            )
     for n in f.modified_parameters:
         written = dict(arrays)[n]
         if not written.flags.writeable:

@@ -151,6 +151,7 @@ class AdjointVariant:
             f"may_share({at[n]}, {at[m]})" for n in f.modified_parameters for m in f.parameters if f.ranks[m] and m != n
         ]
         hazards += [f"not ({at[n]}.flags.writeable and {at[n]}.flags.forc)" for n in f.modified_parameters]
+        hazards += [f"not {at[n]}.flags.c_contiguous" for n in sorted(f.c_ordered)]
         ones = [f"{at[n]}.shape[{d}] == 1" for n, d in f.compared_axes]
         lines = [f"if {' or '.join(ones)}:", "    raise unit_axis"] if ones else []
         if f.has_systems:

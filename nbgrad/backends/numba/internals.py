@@ -138,6 +138,7 @@ __all__ = [
     "parse_dtype",
     "parse_shape",
     "populate_array",
+    "prefers_literals",
     "rebuild_definitions",
     "register_pass",
     "register_typeof",
@@ -201,6 +202,13 @@ def overloads_of(function: Any) -> list[Callable]:
     kinds = [kind for value, kind in builtin_registry.globals if value is function]
     chosen = [getattr(t, "_overload_func", None) for kind in kinds for t in getattr(kind, "templates", ())]
     return [c for c in chosen if c is not None and not c.__qualname__.startswith("register_jitable.")]
+
+
+def prefers_literals(choose: Callable) -> bool:
+    """Whether a function of :func:`overloads_of` is asked for constants first, by their values."""
+    kinds = [kind for _, kind in builtin_registry.globals]
+    templates = [t for kind in kinds for t in getattr(kind, "templates", ())]
+    return any(t.prefer_literal for t in templates if getattr(t, "_overload_func", None) is choose)
 
 
 def can_compile(function: Any) -> bool:

@@ -21,6 +21,7 @@ from .internals import (
     kernel_of_stencil,
     loops_of_gufunc,
     overloads_of,
+    prefers_literals,
     stencil_result,
 )
 
@@ -98,8 +99,10 @@ def implementation(function: Any, arguments: list[TypeOf], keywords: dict[str, T
     Raises
     ------
     AmbiguousOverloadError
-        If it depends on more: on the layout of arrays, or on the size of their integers.
+        If it may depend on more: on the layout of arrays, the size of their integers, or the values of constants.
     """
+    if any(map(prefers_literals, overloads_of(function))):
+        raise AmbiguousOverloadError("has prefer_literal=True, so that the values of constants may choose its body")
     bodies = []
     for layout, integer in _ARRAYS:
         given = [_numba_type(a, layout, integer) for a in arguments]

@@ -14,10 +14,22 @@ from ..ir.names import called as call_of
 from ..ir.statements import Like, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Select, Term
 from ..ir.type_inference import DTYPES
-from .array_expressions import ArrayExpr, AxisLoop, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, copy_of_values
+from .array_expressions import (
+    ArrayExpr,
+    AxisLoop,
+    Elementwise,
+    FromFunction,
+    Leaf,
+    Lowered,
+    Op,
+    Scalar,
+    copy_of_values,
+    record_order,
+)
 from .element_types import element_type
 from .function_table import lowers
 from .implicit_errors import check_size
+from .memory_order import record_sharing
 from .reshaping import contiguous
 from .syntax import unparse
 from .views import View, add_indices, axis_length, multiply_indices
@@ -96,8 +108,13 @@ class ArrayCreation:
         view = self.low.view_of(self.low.as_array(first, tree), first)
         shares = called is np.asarray or (called is np.ascontiguousarray and contiguous(self.low, view))
         same = shares and not made_of_list
+        named = partial(record_sharing, self.low, self.node, view) if called is np.ascontiguousarray else None
+        if named is not None and same:
+            named(view.name)
         if "dtype" not in self.keywords:
-            return Leaf(view) if same else copy_of_values(Leaf(view))
+            method = called is np.copy and hasattr(self.node, "written")
+            in_c_order = method or called is np.ascontiguousarray
+            return Leaf(view) if same else copy_of_values(Leaf(view), in_c_order=in_c_order, named=named)
         kind, dtype = self.dtype()
         if same:
             known = self.low.lowered_function.kinds.get(view.name)
@@ -131,8 +148,10 @@ class ArrayCreation:
                 raise self.refuse(f"the call {unparse(self.node)}", "give it fill_value")
             value = self.low.value(self.keywords["fill_value"])
         kind, dtype = self.dtype()
+        like = None
         if called in _LIKE:
             view = self.low.view(first)
+            like = Leaf(view)
             sizes = self.low.shape(view)
             if not kind:
                 kind, dtype = self.kind_and_dtype_of(view.name)
@@ -141,7 +160,7 @@ class ArrayCreation:
         if not kind:
             kind, dtype = ("float", DTYPES["float"]) if value is None else self.common_kind([value])
         if called in (np.empty, np.empty_like):
-            return FromFunction(sizes, None, kind, dtype)
+            return FromFunction(sizes, None, kind, dtype, like)
         target = self.low.lowered_function.kinds.get(kind.name, "") if isinstance(kind, Like) else kind
         if value is None:
             number = int(called in (np.ones, np.ones_like))
@@ -149,7 +168,7 @@ class ArrayCreation:
         elif target and self.low.kind_of_tree(Scalar(value)) not in (target, "" if target == "float" else target):
             value = call_of(_CASTS[target], value)
         fill = value
-        return FromFunction(sizes, lambda *_: fill, kind, dtype)
+        return FromFunction(sizes, lambda *_: fill, kind, dtype, like)
 
     def shape(self, node: ast.expr) -> list[Term]:
         sizes = self.low.shape_of(node)
@@ -278,6 +297,7 @@ class ArrayCreation:
         sizes = [axis_length(t.axis) for t in parts[0][1]]
         sizes[d] = offset
         loops = Elementwise(low, self.node)
+        record_order(low, name, Op(lambda *e: e[0], trees))
         low.allocate(name, self.node, sizes, "", loops.dtype(Op(lambda *e: e[0], trees)), "", line)
         for offset, axis_loops, value in parts:
             indices = [t.position() for t in axis_loops]

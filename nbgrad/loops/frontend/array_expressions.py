@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..ir.affine import distance, minus, offset, plus
@@ -25,6 +25,7 @@ __all__ = [
     "Leaf",
     "Lowered",
     "Op",
+    "Order",
     "Scalar",
     "SelectExpr",
     "Static",
@@ -34,8 +35,16 @@ __all__ = [
     "copy_of_values",
     "form_of",
     "leaves",
+    "order_of_array",
+    "record_order",
     "same_results",
 ]
+
+
+#: The parameters that must be in C order in memory so that an array is; None if it is not, or that is not known.
+Order = frozenset[str] | None
+
+_C_ORDER: Order = frozenset()
 
 
 class ArrayExpr:
@@ -94,6 +103,8 @@ class Op(ArrayExpr):
     args: list[ArrayExpr]
     kind: str | Like = ""
     dtype: Term | None = None
+    in_c_order: bool = field(default=False, kw_only=True)  # whatever the order of its operands in memory
+    named: Callable[[str], None] | None = field(default=None, kw_only=True)  # is told which array gets the elements
 
     @property
     def rank(self) -> int:  # type: ignore[override]
@@ -118,6 +129,7 @@ class FromFunction(ArrayExpr):
     build: Callable[..., Term] | None  # None: uninitialised
     kind: str | Like = ""  # of the new array, "" for the kind of the elements
     dtype: Term | None = None  # None where the kind is ""
+    like: ArrayExpr | None = None  # the array whose order it has in memory, instead of C order
 
     @property
     def rank(self) -> int:  # type: ignore[override]
@@ -137,14 +149,54 @@ def combine(build: Callable[..., Term], args: list[ArrayExpr]) -> ArrayExpr:
     return Scalar(build(*scalars)) if len(scalars) == len(args) else Op(build, args)
 
 
-def copy_of_values(tree: ArrayExpr, kind: str | Like = "", dtype: Term | None = None) -> ArrayExpr:
+def copy_of_values(
+    tree: ArrayExpr,
+    kind: str | Like = "",
+    dtype: Term | None = None,
+    in_c_order: bool = False,
+    named: Callable[[str], None] | None = None,
+) -> ArrayExpr:
     """The values of `tree`, in memory of their own."""
-    return Op(lambda e: e, [tree], kind, dtype)
+    return Op(lambda e: e, [tree], kind, dtype, in_c_order=in_c_order, named=named)
 
 
 def all_scalars(tree: ArrayExpr) -> bool:
     """Whether `tree` is a scalar, or a tuple of scalars or of such tuples."""
     return all(map(all_scalars, tree.items)) if isinstance(tree, TupleExpr) else isinstance(tree, Scalar)
+
+
+def order_of(low: Scope, tree: ArrayExpr) -> Order:
+    """The order of an array, or of the result of an expression."""
+    if tree.rank < 2:
+        return _C_ORDER
+    if isinstance(tree, Leaf):
+        axes = [d for d in tree.view.order if d is not None]
+        return order_of_array(low, tree.view.name) if axes == sorted(axes) else None
+    if isinstance(tree, FromFunction):
+        return _C_ORDER if tree.like is None else order_of(low, tree.like)
+    if isinstance(tree, Op) and tree.in_c_order:
+        return _C_ORDER
+    return _together(*(order_of(low, leaf) for leaf in leaves(tree) if isinstance(leaf, Leaf | FromFunction)))
+
+
+def order_of_array(low: Scope, name: str) -> Order:
+    shared = low.shared
+    while name in shared.reshaped:
+        name = shared.reshaped[name].name
+    return frozenset({name}) if name in low.lowered_function.parameters else shared.memory_orders.get(name, _C_ORDER)
+
+
+def _together(*orders: Order) -> Order:
+    known = [order for order in orders if order is not None]
+    return frozenset().union(*known) if len(known) == len(orders) else None
+
+
+def record_order(low: Scope, name: str, tree: ArrayExpr) -> None:
+    """Record that the array `name` gets the elements of `tree`, in its order; it may have had those of others."""
+    if isinstance(tree, Op) and tree.named is not None:
+        tree.named(name)
+    orders = low.shared.memory_orders
+    orders[name] = _together(orders.get(name, _C_ORDER), order_of(low, tree))
 
 
 def form_of(tree: ArrayExpr | None) -> Form:
@@ -371,6 +423,7 @@ class Elementwise:
         kind, dtype = (tree.kind, tree.dtype) if isinstance(tree, FromFunction | Op) else ("", None)
         if not kind:
             self.low.shared.element_kinds[name] = self.low.kind_of_tree(tree)
+        record_order(self.low, name, tree)
         self.low.allocate(name, self.node, [axis_length(a) for a in axes], kind, dtype or self.dtype(tree), "", line)
         view = self.low.whole_view(name)
         if isinstance(tree, FromFunction) and tree.build is None:

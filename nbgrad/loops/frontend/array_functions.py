@@ -27,6 +27,7 @@ from .array_expressions import (
 )
 from .function_table import MANY, lowers, method
 from .implicit_errors import check_call
+from .memory_order import record_sharing
 from .partial_evaluation import is_none
 from .record_types import is_record
 from .records import shape_of_record
@@ -120,6 +121,7 @@ def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr
         raise low.source.refuse(node, f"the call {unparse(node)}", "pass the array, and its lengths, in C order")
     array, *lengths = node.args
     view = low.view(array)
+    record_sharing(low, node, view, view.name)
     sizes = ArrayCreation(low, node).shape(lengths[0]) if len(lengths) == 1 else [low.value(n) for n in lengths]
     return Leaf(reshaped(low, node, view, [fold_negation(low.with_known_integers(n)) for n in sizes]))
 
@@ -128,12 +130,17 @@ def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr
 @lowers(np.ndarray.flatten, arguments=(1, 1))
 def _flat(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     view = low.view(node.args[0])
-    is_contiguous = contiguous(low, view)
+    is_contiguous, shares = contiguous(low, view), called is np.ravel
     flat = Leaf(view)
     if view.rank != 1:
         source = view if is_contiguous else low.view_of(copy_of_values(flat), node)
         flat = Leaf(reshaped(low, node, source, [MINUS_ONE]))
-    return flat if is_contiguous and called is np.ravel else copy_of_values(flat)
+    if not shares:
+        return copy_of_values(flat)
+    if not is_contiguous:
+        return copy_of_values(flat, named=partial(record_sharing, low, node, view))
+    record_sharing(low, node, view, view.name)
+    return flat
 
 
 @lowers(np.transpose, arguments=(1, MANY), methods=True, shares=True)

@@ -26,6 +26,7 @@ from .array_expressions import (
     TupleExpr,
     copy_of_values,
     leaves,
+    record_order,
 )
 from .copy_insertion import CopyInsertion, is_swap
 from .growing_lists import is_list
@@ -187,6 +188,7 @@ class Assignments(CopyInsertion):
             self.invalidate_views(owner)
             self.shared.read_only_copies.discard(owner)
             before = len(self.out)
+            record_order(self, owner, tree)
             self.write_elements(s, self.whole_view(owner), tree)
             error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]

@@ -40,7 +40,10 @@ def _einsum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         raise low.source.refuse(node, what, "give each axis a letter, as in 'ij,jk->ik'")
     if others := {k.arg for k in node.keywords} - {"optimize"}:  # the order of summation is ours
         raise low.source.refuse(node, f"{', '.join(sorted(map(str, others)))} in {unparse(node)}", "leave it out")
-    return _contraction(low, node, [*map(low.tree, node.args[1:])], terms, output, hint)
+    result = _contraction(low, node, [*map(low.tree, node.args[1:])], terms, output, hint)
+    if isinstance(result, Leaf):  # NumPy chooses it
+        low.shared.memory_orders[result.view.name] = None
+    return result
 
 
 @lowers(np.inner, arguments=(2, 2))

@@ -28,6 +28,7 @@ from .growing_lists import append_item
 from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
+from .memory_order import check_orders
 from .partial_evaluation import deciding_parameters, static_truth
 from .print_lowering import lower_print
 from .print_statements import prints
@@ -141,6 +142,7 @@ def _lower_once(
     if program.results:
         program.results, trimmed = lowering.trim_results(program.results)
         program.body += trimmed
+    check_orders(program, lowering.shared)
     if modified := resolve_reshaped(
         program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups
     ):

@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import ast
 import inspect
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+import numpy as np
 
 from ...backends.numba.wrapped_functions import AmbiguousOverloadError, TypeOf, implementation, is_overloaded
 from ..custom_rules import rule_of
+from ..ir.terms import Global, Term
 from .advanced_indexing import element_kind
-from .array_expressions import ArrayExpr, Lowered, Scalar, Static, TupleExpr
+from .array_expressions import ArrayExpr, FromFunction, Lowered, Op, Scalar, Static, TupleExpr
 from .function_table import is_known
 from .syntax import bound_name, unparse
 
@@ -63,9 +67,22 @@ def _type_of(low: Calls, node: ast.Call, argument: ast.expr, tree: ArrayExpr) ->
     if isinstance(tree, Static):
         return tree.value if tree.value is None or isinstance(tree.value, str) else _unknown(low, node, argument)
     kind = element_kind(low, tree)
-    if not kind or (kind == "float" and low.shared.float32_arguments):
+    if not kind or (kind == "float" and _may_be_float32(low, tree)):
         return _unknown(low, node, argument)
     return kind, tree.rank if not isinstance(tree, Scalar) else 0
+
+
+def _may_be_float32(low: Calls, tree: ArrayExpr) -> bool:
+    """Whether an argument is float32, or may be: any array so far is, and it may be computed from that one."""
+    dtypes = [*low.shared.dtypes.values(), *_own_dtypes(tree)]
+    return low.shared.float32_arguments or any(isinstance(d, Global) and d.value is np.float32 for d in dtypes)
+
+
+def _own_dtypes(tree: ArrayExpr) -> Iterator[Term | None]:
+    if isinstance(tree, Op | FromFunction):
+        yield tree.dtype
+    for part in tree.args if isinstance(tree, Op) else ():
+        yield from _own_dtypes(part)
 
 
 def _unknown(low: Calls, node: ast.Call, argument: ast.expr) -> TypeOf:

@@ -30,6 +30,7 @@ from .array_expressions import (
     TupleExpr,
     all_scalars,
     combine,
+    record_order,
 )
 from .function_table import lowers
 from .implicit_errors import check_not_empty
@@ -197,7 +198,7 @@ class Reductions:
         self.loops.element(tree)  # emits the checks of lengths before the loops
         inner = [loops[d] for d in axes]
         reduced = self.array_of(tree, [t for t in loops if t not in inner], hint,
-                                lambda: self.reduce_over(tree, called, inner, loops))  # fmt: skip
+                                lambda: self.reduce_over(tree, called, inner, loops), like=tree)  # fmt: skip
         if not kept:
             return reduced
         order = iter(reduced.view.order)
@@ -211,14 +212,18 @@ class Reductions:
         element: Callable[[], Term],
         outer: list[AxisLoop] | None = None,
         first: Assign | None = None,
+        like: ArrayExpr | None = None,
     ) -> Leaf:
         """A new array with one axis per loop, whose elements are computed from those of `tree`.
 
-        `outer` are the loops that are to be outside, with the statement `first` in them, before the others.
+        `outer` are the loops that are to be outside, with the statement `first` in them, before the others. It has the
+        order of `like` in memory.
         """
         low = self.low
         name = hint or low.names.fresh("table")
         line, low.line = low.line, ""
+        if like is not None:
+            record_order(low, name, like)
         low.allocate(name, self.node, [axis_length(t.axis) for t in axis_loops], "", self.loops.dtype(tree), "", line)
         saved, low.out = low.out, []
         value = element()
@@ -344,7 +349,7 @@ class Reductions:
             low.out.append(If(better, [Assign(running.name, held)], []))
             return running
 
-        return self.array_of(tree, loops, hint, step, others, Assign(running.name, start))
+        return self.array_of(tree, loops, hint, step, others, Assign(running.name, start), tree)
 
     def differences(self, tree: ArrayExpr, given: dict[str, ast.expr]) -> ArrayExpr:
         number = distance(self.low.value(given["n"]), ZERO) if "n" in given else 1

@@ -33,7 +33,7 @@ from ..ir.terms import (
     subterms,
 )
 from ..ir.type_inference import DTYPES
-from .array_expressions import Scalar, Static
+from .array_expressions import Order, Scalar, Static
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
     from .exception_handling import Attempt
     from .lowering import Lowering
+    from .memory_order import Sharing
 
 __all__ = ["Pack", "Scope", "name_of"]
 
@@ -86,6 +87,8 @@ class LoweringState:
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
     ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
     known_integers: dict[str, Term] = field(default_factory=dict)  # integers as expressions of constants
+    memory_orders: dict[str, Order] = field(default_factory=dict)  # of local arrays that are not in C order for certain
+    sharings: list[Sharing] = field(default_factory=list)  # what shares elements in C order only
     known_kinds: dict[str, str] = field(default_factory=dict)  # of scalars that one statement sets
     set_in_loops: set[str] = field(default_factory=set)  # those of them that are set inside loops
     induction_variables: list[str] = field(default_factory=list)  # loop variables in scope
