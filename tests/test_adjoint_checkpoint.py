@@ -270,3 +270,34 @@ def test_what_has_no_checkpoints():
     with pytest.raises(NBGradError, match=r"nb.adjoint\(nb.tangent\(f\), checkpoint"):
         nb.adjoint(HEAT, checkpoint=3).hvp((U, CONDUCTIVITY, DT, 3), (U, None, None, None), U)
     assert nb.adjoint(PROGRAMS["csr_product"][0], checkpoint=3).report(*PROGRAMS["csr_product"][1]) == {}
+
+
+def weighted_sum(x, u):
+    s = 0.3
+    for i, (v, w) in enumerate(zip(x, u)):
+        s = np.sin(s * v) + w * u[i]
+    return s
+
+
+@pytest.mark.parametrize("name", ["i", "v", "w", "i, (v, w)", "(i, (v, w))"])
+def test_loops_with_several_variables_are_named_by_any(name):
+    x = np.linspace(0.1, 1.0, 7)
+    adj = nb.adjoint(weighted_sum, checkpoint=2, loop=name)
+    value, gradients = adj.value_and_grad(x, 2.0 * x)
+    expected = nb.adjoint(weighted_sum).value_and_grad(x, 2.0 * x)
+    assert "2 snapshots of s" in str(adj.report(x, 2.0 * x))
+    assert value == expected[0]
+    np.testing.assert_array_equal(gradients, expected[1])
+
+
+def test_loops_after_an_early_return():
+    def guarded(x):
+        s = 0.3
+        if x.size == 0:
+            return 0.0
+        for i in range(x.size):
+            s = np.sin(s * x[i])
+        return s
+
+    with pytest.raises(AttrError, match=r"the loop over the variable i is in a branch.*function of its own"):
+        nb.adjoint(guarded, checkpoint=2, loop="i").value_and_grad(np.ones(3))

@@ -191,6 +191,7 @@ def names_spelled(tree):
 SPELLING = {
     ("custom_rules", "startswith"): "Python's own attributes of modules",
     ("transforms.common_subexpressions", "rpartition"): "a new variable is called like a function, for readers",
+    ("codegen.checkpoint_levels", "split"): "the target of a loop, beside the one that a user names",
     ("differentiated", "rpartition"): "the name in a repr",
     ("runtime.index_errors", "partition"): "a program of ours, and what it is given",
     ("runtime.printing", "partition"): "a program of ours, and what it is given",

@@ -11,7 +11,7 @@ from ..frontend.source import Source
 from ..frontend.syntax import subtrees, unparse
 from ..ir.names import nfkc_name
 from ..ir.reverse_ir import Item, Step
-from ..ir.statements import Assign, Block, Loop, Store, Swap, nested_blocks, uses, walk, writes
+from ..ir.statements import Assign, Block, If, Loop, Store, Swap, nested_blocks, uses, walk, writes
 from ..ir.statements import Call as CallStatement
 from ..ir.tapes import trip_count
 from ..ir.terms import ONE, ZERO, Binary, Compare, Element, Term, Variable, reads
@@ -35,7 +35,7 @@ def check(source: Source, names: tuple[str | None, ...]) -> None:
     if name is None:
         return
     loops = [n for n in subtrees(source.node) if isinstance(n, ast.For)]
-    matches = [n for n in loops if unparse(n.target).strip("()") == _target(name)]
+    matches = [n for n in loops if _is_over(name, unparse(n.target))]
     if not matches:
         raise AttrError(f"{source.name}: checkpoints: there is no loop over the variable {name}")
     if matches[0] not in source.node.body:
@@ -71,6 +71,13 @@ def _choose_loop(plain: AdjointBuilder, block: Block, names: tuple[str | None, .
         loops = [s for s in loops if len(names) == 1 or _loops_over(names[1], s.body)][:1] or loops[:1]
         if not loops:
             inside = f" directly in the loop over {around[-1].target or around[-1].index}" if around else ""
+            branches = [s for s in block if isinstance(s, If)]
+            if any(_loops_over(name, b) for s in branches for b in (s.body, s.orelse)):
+                raise AttrError(
+                    f"{plain.f.name}: checkpoints: the loop over the variable {name} is in a branch, as all is that "
+                    "follows a return, break or continue under an if; put what follows it in a function of its own, "
+                    "and give that checkpoints"
+                )
             raise AttrError(
                 f"{plain.f.name}: checkpoints: there is no loop over the variable {name}{inside}, or it is unrolled"
             )
@@ -84,12 +91,14 @@ def _choose_loop(plain: AdjointBuilder, block: Block, names: tuple[str | None, .
 
 def _loops_over(name: str | None, block: Block) -> list[Loop]:
     """The loops of `block` over `name`, or all if that is None."""
-    return [s for s in block if isinstance(s, Loop) and (name in (None, s.index) or s.target == _target(str(name)))]
+    loops = [s for s in block if isinstance(s, Loop)]
+    return [s for s in loops if name in (None, s.index) or _is_over(str(name), s.target)]
 
 
-def _target(name: str) -> str:
-    """The target of a loop as it is compared."""
-    return nfkc_name(name).strip("()")
+def _is_over(name: str, target: str) -> bool:
+    """Whether a loop with this target is over `name`: one of its variables, or all of them."""
+    name, target = nfkc_name(name).strip("()"), target.strip("()")
+    return name in (target, *(part.strip("()") for part in target.split(", ")))
 
 
 class Level:
