@@ -242,3 +242,83 @@ def _by_width(x):
 def test_bodies_that_depend_on_more_than_is_known(f, what):
     with pytest.raises(TraceError, match=what):
         nb.adjoint(f).vjp(X)
+
+
+def widened(x):
+    pass
+
+
+@overload(widened)
+def _widened(x):
+    if isinstance(x, types.Array):
+        return lambda x: 2.0 * np.sum(x)
+    if isinstance(x, types.Integer):
+        return lambda x: 10.0 * x
+    return lambda x: 7.0 * x
+
+
+def accumulated(u, a):
+    s = 0.0
+    for _ in range(3):
+        s = widened(s) * 0.1 + a
+    return s + widened(3)
+
+
+def reduced(u, a):
+    z = u * a
+    return widened(z) + widened(z[0]) + widened(np.sum(z)) + widened(np.max(z)) + widened(np.dot(u, z))
+
+
+def elements(u, a):
+    total = 0.0
+    for i, v in enumerate(u):
+        total += widened(v) * widened(i) + widened(len(u)) * a
+    return widened(total)
+
+
+def chosen_in_branches(u, a):
+    y = 0.0
+    if a > 0.5:
+        y = u[0]
+    else:
+        y = a
+    return widened(y)
+
+
+def an_integer_first(u, a):
+    k = 3
+    k = k + 0.5
+    return widened(k) * a
+
+
+NUMBERS = [accumulated, reduced, elements, chosen_in_branches, an_integer_first]
+
+
+@pytest.mark.parametrize("f", NUMBERS)
+def test_kinds_of_numbers_choose_bodies(f):
+    value, (_, to_a) = nb.adjoint(f).value_and_grad(X, 0.7)
+    primal = numba.njit(f)
+    assert value == pytest.approx(primal(X, 0.7))
+    assert to_a == pytest.approx((primal(X, 0.7 + 1e-6) - primal(X, 0.7 - 1e-6)) / 2e-6, rel=1e-6)
+
+
+def integers_that_may_be_floats(u, a):
+    k = 1
+    for _ in range(2):
+        a += widened(k)
+        k = k * a
+    return a
+
+
+def an_integer_after_a_float(u, a):
+    y = a
+    if a > 0:
+        y = len(u)
+        return widened(y) * a
+    return y
+
+
+def test_kinds_that_are_not_certain_are_refused():
+    for f in (integers_that_may_be_floats, an_integer_after_a_float):
+        with pytest.raises(TraceError, match="type is not known"):
+            nb.adjoint(f).value_and_grad(X, 0.7)

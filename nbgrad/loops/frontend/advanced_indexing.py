@@ -244,6 +244,8 @@ class _Guess:
             return "int"
         if name in shared.known_kinds:
             return shared.known_kinds[name]
+        if name in shared.float_scalars:
+            return "float"
         known = shared.known_integers.get(name, Variable(name))
         return self.guess if known is Variable(name) else kind_of(known, self)  # type: ignore[arg-type]
 

@@ -90,6 +90,7 @@ class LoweringState:
     memory_orders: dict[str, Order] = field(default_factory=dict)  # of local arrays that are not in C order for certain
     sharings: list[Sharing] = field(default_factory=list)  # what shares elements in C order only
     known_kinds: dict[str, str] = field(default_factory=dict)  # of scalars that one statement sets
+    float_scalars: set[str] = field(default_factory=set)  # whose latest value is a float; so is what others merge to
     set_in_loops: set[str] = field(default_factory=set)  # those of them that are set inside loops
     induction_variables: list[str] = field(default_factory=list)  # loop variables in scope
     length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
@@ -176,6 +177,8 @@ class Scope(IntegerBounds):
     def assign_scalar(self, name: str, value: Term, final: bool = True) -> None:
         """Set a scalar variable; `final`: it is not set again."""
         self.emit(Assign(name, value))
+        floats = self.shared.float_scalars
+        (floats.add if self.kind_of_tree(Scalar(value)) == "float" else floats.discard)(name)
         if final:
             self.record_integer(name, value)
 
@@ -336,7 +339,7 @@ class Scope(IntegerBounds):
     @contextmanager
     def nested_block(self) -> Iterator[None]:
         """Lower a branch or loop body; afterwards, names that it rebinds are uncertain."""
-        before, copies = dict(self.arrays), set(self.shared.read_only_copies)
+        before, copies, floats = dict(self.arrays), set(self.shared.read_only_copies), set(self.shared.float_scalars)
         static = [(names, dict(names)) for names in (self.string_bindings, self.functions)]
         yield
         for names, earlier in static:
@@ -344,6 +347,7 @@ class Scope(IntegerBounds):
                 if earlier.get(name, self) is not names.get(name, self):
                     names[name] = UNCERTAIN
         self.shared.read_only_copies |= copies
+        self.shared.float_scalars &= floats
         for name, view in list(self.arrays.items()):
             if before.get(name) == view:
                 continue
