@@ -301,3 +301,17 @@ def test_loops_after_an_early_return():
 
     with pytest.raises(AttrError, match=r"the loop over the variable i is in a branch.*function of its own"):
         nb.adjoint(guarded, checkpoint=2, loop="i").value_and_grad(np.ones(3))
+
+
+def test_lists_that_grow_in_iterations():
+    def listed(x):
+        s = 0.0
+        for t in range(x.size):
+            both = []
+            for k in range(3):
+                both.append(x[t] * k)
+            s = np.sin(s + both[1])
+        return s
+
+    with pytest.raises(TraceError, match=r"the list both grows; store into an array"):
+        nb.adjoint(listed, checkpoint=2).value_and_grad(np.ones(3))

@@ -91,12 +91,15 @@ class Checkpointed(AdjointBuilder):
         one_turn.restored = plan.restored | {n for level in self.levels for n in level.state} | written
         super().__init__(f, one_turn, wrt)
         moving = {n for s in walk(outer.body) if isinstance(s, Swap) for n in (s.first, s.second)}
-        bad = sorted(n for n in moving & set(self.bars) if n in f.parameters)
-        bad += [s.name for s in walk(outer.body) if isinstance(s, Grow)]
-        if bad:
+        if bad := sorted(n for n in moving & set(self.bars) if n in f.parameters):
             raise TraceError(
-                f"adjoint: {f.where}: checkpoints of a loop in which {bad[0]} is swapped or grows; swap copies of "
-                "the arguments, and copy back after the loop"
+                f"adjoint: {f.where}: checkpoints of a loop in which the argument {bad[0]} is swapped; swap copies "
+                "of the arguments, and copy back after the loop"
+            )
+        if growing := [s.name for s in walk(outer.body) if isinstance(s, Grow)]:
+            raise TraceError(
+                f"adjoint: {f.where}: checkpoints of a loop in which the list {growing[0]} grows; store into an "
+                "array of full length"
             )
         self.recording = False
         self.hoisted_tapes: list[Item] = []  # allocations of tapes of a size that is the same in each iteration
