@@ -54,8 +54,8 @@ class AugmentedForward(SweepBuilder):
                 iteration = self.reverse_variable(loops[0]) if loops else ""
                 self.tapes[s] = Tape(self.fresh(f"{name}_tape"), dtype, loops, iteration, stacks, self.fresh)
         if enabled(Pass.SHARED_TAPES):
-            # Side by side, they would keep LLVM from vectorizing.
-            share_arrays((t for t in self.tapes.values() if t.sizes and is_sequential(t.loops[-1], plan)), self.fresh)
+            # Side by side, they would keep LLVM from vectorizing other loops.
+            share_arrays(self.tapes.values(), lambda loop: is_sequential(loop, plan), self.fresh)
         self.stacks = list(stacks.values())
         self.elided_copies = CopyElimination(f, plan, self.tapes)
 

@@ -198,16 +198,17 @@ class Tape:
         return Element(self.array, (*index, Constant(self.beside.index(self))) if self.is_shared else index)
 
 
-def share_arrays(tapes: Iterable[Tape], fresh: Callable[[str], str]) -> None:
-    """Hold the tapes of a loop, whose sizes are known, in one array, side by side, where they are many.
+def share_arrays(tapes: Iterable[Tape], may_share: Callable[[Loop], bool], fresh: Callable[[str], str]) -> None:
+    """Hold the tapes of a loop, if it may, in one array, side by side, where they are many and their sizes known.
 
     An array costs time to compile, above all one that is returned to the caller.
     """
     together: dict[tuple[object, ...], list[Tape]] = {}
     for t in tapes:
-        together.setdefault((*t.loops, t.dtype), []).append(t)
+        if t.sizes:
+            together.setdefault((*t.loops, t.dtype), []).append(t)
     for group in together.values():
-        if len(group) >= _MANY:
+        if len(group) >= _MANY and may_share(group[0].loops[-1]):
             array = fresh("tapes")
             for t in group:
                 t.array, t.beside = array, group
