@@ -193,7 +193,7 @@ def test_closed_forms():
     assert nb.adjoint(f).hvp((0.5,), (1.0,))[0] == pytest.approx(15 * 0.5 + 90 * 0.5**8)
 
 
-def to_a_depth_that_is_not_known(x, n):
+def to_the_depth_of_an_argument(x, n):
     return power(n, x)
 
 
@@ -217,12 +217,15 @@ def by_error(x, again):
     return x if abs(x) < 0.1 else by_error(0.5 * x, again)
 
 
+DEEP = "(which calls itself more than 64 deep|in which calls are nested too deeply)"
+
+
 @pytest.mark.parametrize(
     ("f", "args", "said"),
     [
-        (to_a_depth_that_is_not_known, (0.5, 3), "power, which calls itself to a depth that is not known"),
-        (power, (3, 0.5), "power, which calls itself to a depth that is not known"),
-        (too_deep, (0.5,), "power, (which calls itself more than 64 deep|in which calls are nested too deeply)"),
+        (to_the_depth_of_an_argument, (0.5, 100), f"power, {DEEP}"),
+        (power, (-1, 0.5), f"power, {DEEP}"),
+        (too_deep, (0.5,), f"power, {DEEP}"),
         (too_often, (0.5,), "chebyshev, which calls itself more than 256 times"),
         (forever, (0.5,), "forever, which calls itself to a depth that is not known"),
         (with_a_flag, (0.5,), "by_error, which calls itself to a depth that is not known"),
@@ -233,6 +236,15 @@ def test_refused(f, args, said):
     with pytest.raises(TraceError, match=said + advice) as caught:
         nb.adjoint(f).value_and_grad(*args)
     assert f"{__file__}, line " in str(caught.value)
+
+
+def test_depths_that_are_arguments():
+    """A test of an integer argument by == ends it: code is generated for each of its values."""
+    adj, outer = nb.adjoint(power), nb.adjoint(to_the_depth_of_an_argument)
+    with uncompiled():
+        for n in (3, 0, 5, 3):
+            assert adj.value_and_grad(n, 0.5) == (0.5**n, (None, n * 0.5 ** (n - 1)))
+            assert outer.value_and_grad(0.5, n) == (0.5**n, (n * 0.5 ** (n - 1), None))
 
 
 @pytest.mark.parametrize("seed", range(6))

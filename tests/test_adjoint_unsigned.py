@@ -74,7 +74,17 @@ def converted(x, index):
     return total - np.sum(x[:4] * index.astype(np.int64) * -1)
 
 
+def sparse_product(x, starts, columns):
+    y = np.empty(starts.size - 1)
+    for i in range(starts.size - 1):
+        row = columns[starts[i] : starts[i + 1]]
+        values = x[starts[i] : starts[i + 1]]
+        y[i] = values @ x[row] + np.sum(values) * len(row)
+    return y
+
+
 CASES = {
+    sparse_product: (STARTS, COLUMNS),
     gathered: (INDICES,),
     scattered: (INDICES,),
     loops_to_elements: (INDICES,),
@@ -104,6 +114,10 @@ def test_compiled():
 
 def difference(x, k):
     return x[0] * (k[1] - k[0])
+
+
+def of_clipped(x, k):
+    return x[0] * (max(k[1], 1) - min(k[0], 7))
 
 
 def of_arrays(x, k):
@@ -156,8 +170,23 @@ def written(x, k):
     return x[k[0]]
 
 
-@pytest.mark.parametrize("f", [difference, of_arrays, of_sums, of_names, of_counters, negative, complement, product,
-                               sums_in_an_array, copy_that_is_written, written])  # fmt: skip
+WRAPPING = [
+    difference,
+    of_clipped,
+    of_arrays,
+    of_sums,
+    of_names,
+    of_counters,
+    negative,
+    complement,
+    product,
+    sums_in_an_array,
+    copy_that_is_written,
+    written,
+]
+
+
+@pytest.mark.parametrize("f", WRAPPING)
 def test_what_wraps_around_is_refused(f):
     with pytest.raises(TraceError, match=r"of unsigned integers in .*as in np\.int64\(a\) - np\.int64\(b\)"):
         nb.adjoint(f).value_and_grad(X, np.array(INDICES, np.uint8))

@@ -479,7 +479,7 @@ class Expressions(CapturedConstants):
 
     def slice_end(self, node: ast.expr, size: Term, low: int, high: Term | None) -> Term:
         """One end of a slice of `size` elements, clipped to `low` and, where needed, `high`."""
-        value = fold_negation(self.value(node))
+        value = self.signed(fold_negation(self.value(node)))
         if isinstance(value, Unary) and isinstance(value.operand, Constant):
             bound = add_indices(size, value)
             # an end that is too small needs no clipping either

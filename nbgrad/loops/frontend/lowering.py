@@ -63,8 +63,6 @@ def lower(
     `swap_copies_only`: swaps exchange copies of the arguments, not the arguments; `float64_parameters`: the float64
     arrays where other arguments are float32; for the others see Function. Lowering begins again with more names split.
     """
-    unsigned = {p for p, kind in kinds.items() if kind == "unsigned"}
-    kinds = {p: "int" if p in unsigned else kind for p, kind in kinds.items()}
     split_names: set[str] = set()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
@@ -73,9 +71,7 @@ def lower(
                "varying_results": varying_results}  # fmt: skip
     while True:
         try:
-            f = _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
-            f.unsigned = {f.renamed_parameters[p] for p in unsigned}
-            return f
+            return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
         except NeedsSplitting as err:
             if err.varying:
                 varying_results.update(err.varying)
@@ -97,10 +93,12 @@ def _lower_once(
     where = f"{source.file}, line {source.first + 1}"
     names = Names({*all_names(source.node), *ranks}, free_variables(source.node))
     own = {p: names.fresh(p) if p in RESERVED else nfkc_name(p) for p in ranks}
-    ranks, kinds = {own[p]: n for p, n in ranks.items()}, {own[p]: kind for p, kind in kinds.items()}
+    unsigned = {own[p] for p, kind in kinds.items() if kind == "unsigned"}
+    kinds = {own[p]: "int" if own[p] in unsigned else kind for p, kind in kinds.items()}
+    ranks = {own[p]: n for p, n in ranks.items()}
     name = identifier(source.name)
     program = Function(name, list(ranks), [], None, ranks, kinds, {}, where, names, None, own, source.options)
-    program.unit_axes = unit_axes
+    program.unit_axes, program.unsigned = unit_axes, unsigned
     options["float64_parameters"] = frozenset(own[p] for p in options["float64_parameters"])
     state = LoweringState(
         program,

@@ -201,6 +201,10 @@ class Scope(IntegerBounds):
             if most is not None:
                 self.shared.length_upper_bounds[name] = most
 
+    def signed(self, value: Term) -> Term:
+        """An integer as int64, if it may be of an array of unsigned ones: differences of such would wrap around."""
+        return called(np.int64, value) if self.lowered_function.unsigned and value.named else value
+
     def loop_invariant_bound(self, bound: Term) -> Term:
         """A loop bound without the scalars that an enclosing loop sets, to the same value in each iteration."""
         known = self.shared.known_integers
