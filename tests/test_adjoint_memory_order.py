@@ -72,6 +72,8 @@ def test_arguments_in_fortran_order():
             for given in (np.asfortranarray(A), np.asfortranarray(A).T.copy().T):
                 with pytest.raises(AttrError, match=r"A is not in C order.*ascontiguousarray\(A\)"):
                     adj.value_and_grad(given, CUBE, 0.7)
+            for given in (A[::-1], A[:, ::-1], np.repeat(A, 2, axis=1)[:, ::2]):
+                assert adj.value_and_grad(given, CUBE, 0.7)[0] == pytest.approx(f(given, CUBE, 0.7))
             value, _ = adj.value_and_grad(A, np.asfortranarray(CUBE), 0.7)
             assert value == pytest.approx(f(A, CUBE, 0.7))
 

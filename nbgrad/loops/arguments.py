@@ -259,7 +259,7 @@ def check_no_aliasing(f: Function, args: tuple) -> None:
     where elements that are shared in C order are written."""
     arrays = [(n, a) for n, a in zip(f.parameters, args, strict=True) if isinstance(a, np.ndarray)]
     for n, a in arrays if f.c_ordered else ():
-        if n in f.c_ordered and not a.flags.c_contiguous:
+        if n in f.c_ordered and not _in_c_order(a):
             raise AttrError(
                 f"{f.name}: the array {n} is not in C order, and only then would a reshaped array that is computed "
                 f"from it, and is written, share the elements; pass np.ascontiguousarray({n})"
@@ -276,6 +276,12 @@ def check_no_aliasing(f: Function, args: tuple) -> None:
                 raise AttrError(
                     f"{f.name}: the arrays {n} and {other} may share memory, and {n} is written; pass {other}.copy()"
                 )
+
+
+def _in_c_order(a: np.ndarray) -> bool:
+    """Whether what is computed from an array is in C order: it need not be contiguous itself."""
+    strides = [abs(stride) for stride, n in zip(a.strides, a.shape, strict=True) if n > 1]
+    return a.flags.c_contiguous or strides == sorted(strides, reverse=True)
 
 
 def as_cotangent(f: Function, name: str, value, like: np.ndarray | None):
