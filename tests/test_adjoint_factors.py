@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loop_checks import check_derivatives
 from loop_programs import uncompiled
 
 import nbgrad as nb
@@ -238,6 +239,14 @@ def all_vectors(A):
     return np.sum(u)
 
 
+def test_all_vectors():
+    """There are as many as the shorter side is long where a matrix is square."""
+    A = matrices(3, 3)[0]
+    check_derivatives(all_vectors, A)
+    with pytest.raises(ValueError, match="full_matrices=False"):
+        nb.adjoint(all_vectors).value_and_grad(A[:2])
+
+
 def of_a_stack(A):
     return np.sum(np.linalg.eigvalsh(A))
 
@@ -258,7 +267,6 @@ def other_condition(A):
 @pytest.mark.parametrize(
     ("f", "axes", "message"),
     [
-        (all_vectors, 2, "full_matrices=False"),
         (of_a_stack, 3, "write a loop"),
         (complete, 2, "'reduced' and 'r'"),
         (of_one_factor, 2, "two or more"),

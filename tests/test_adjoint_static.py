@@ -90,6 +90,103 @@ def test_strings_decide_branches():
         nb.adjoint(modes).value_and_grad(X[:0], "midpoint")
 
 
+def one_of_two(x, n):
+    mode = "square" if n > 3 else "cube"
+    total = 0.0
+    for i in range(x.size):
+        total += x[i] ** 2 if mode == "square" else x[i] ** 3
+    return total
+
+
+def states(x, n):
+    state = "start"
+    total = 0.0
+    for i in range(x.size):
+        if state == "start":
+            total += x[i] ** 2
+            if x[i] > n:
+                state = "up"
+        elif state in ("up", "down"):
+            total += 3 * x[i] ** 3
+            state = "down" if state == "up" else "end"
+        elif state is not None and state != "nowhere":
+            total -= x[i]
+    return total if state not in ("start", None) else 0.0 * x[0]
+
+
+@numba.njit
+def perhaps_none(x):
+    kind = None
+    for v in x:
+        if v > 1:
+            kind = "large"
+        elif v < -1:
+            kind = "small"
+    if kind is None:
+        return x.sum()
+    if kind == "large":
+        return (x**2).sum()
+    return (x**3).sum()
+
+
+def of_called_functions(x, kind):
+    kind = kind * 2.0  # not the other function's
+    return perhaps_none(x) + perhaps_none(kind * x)
+
+
+def several_strings(x, n):
+    a = b = c = "p"
+    if n > 1:
+        a = "q"
+        b = "r" if n > 2 else "s"
+    if a == "q" and b != "s":
+        x = x * 2.0
+        c = "t"
+    return x.sum() if c == "p" else (x * x).sum()
+
+
+@pytest.mark.parametrize("n", [0, 1, 3, 4])
+def test_strings_that_are_chosen_in_the_call(n):
+    check_derivatives(one_of_two, X, n, compiled=False)
+    check_derivatives(states, X, n, compiled=False)
+    check_derivatives(of_called_functions, X, float(n), compiled=False)
+    check_derivatives(several_strings, X, n, compiled=False)
+
+
+def shown(x, n):
+    mode = "a" if n > 1 else "b"
+    print(mode)
+    return x.sum() if mode == "a" else 0.0
+
+
+def captured(x, n):
+    mode = "a" if n > 1 else "b"
+
+    def chosen(v):
+        return v if mode == "a" else 0.0
+
+    return chosen(x[0])
+
+
+def joined(x, n):
+    mode = "a"
+    if n > 1:
+        mode = "a" + mode
+    return x.sum() if mode == "a" else 0.0
+
+
+def of_an_argument(x, n, mode="a"):
+    if n > 1:
+        mode = "b"
+    return x.sum() if mode == "a" else 0.0
+
+
+@pytest.mark.parametrize("f", [shown, captured, joined, of_an_argument], ids=lambda f: f.__name__)
+def test_strings_that_are_more_than_compared(f):
+    with pytest.raises(TraceError, match=r"one of several strings|which is the string"):
+        nb.adjoint(f).value_and_grad(X, 1)
+
+
 def complaints(x, n):
     if n < 0:
         raise ValueError("n is %d, and must not be negative" % n)  # noqa: UP031

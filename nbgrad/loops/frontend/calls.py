@@ -374,7 +374,7 @@ class Calls(Expressions):
         arguments = self.arguments(node, source.signature)
         if (result := large_systems.lower_by_lapack(self, node, callee, arguments)) is not None:
             return result
-        source = source.with_split_names(self.shared.split_names)
+        source = source.with_renamed(self.shared.split_names, self.shared.numbered_strings)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
         trees = []
         for p, a in arguments.items():

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from ..ir.from_syntax import COMPARE
 from ..ir.terms import Compare, Constant, Logical
-from .array_expressions import ArrayExpr, Scalar, TupleExpr, combine
+from .array_expressions import ArrayExpr, Scalar, Static, TupleExpr, combine
+from .live_range_splitting import NeedsSplitting
+from .numbered_strings import can_be_numbered
 from .partial_evaluation import static_truth
+from .scope import UNCERTAIN
 from .syntax import unparse
 
 if TYPE_CHECKING:
@@ -22,6 +25,9 @@ def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
     holds = static_truth(low, node)
     if holds is not None:
         return Scalar(Constant(holds))
+    for name in [x.id for x in (node.left, *node.comparators) if isinstance(x, ast.Name)]:
+        if low.string_of(name) == Static(UNCERTAIN) and can_be_numbered(low.source.node, name):
+            raise NeedsSplitting(name, numbered=True)
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
         return _membership(low, node)
     if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):

@@ -15,6 +15,8 @@ from .array_expressions import ArrayExpr, Elementwise, Leaf, Op, Scalar, SelectE
 from .mod_ref import modified_arrays
 from .partial_evaluation import deciding_parameters, static_truth
 from .records import refuse_record
+from .scope import UNCERTAIN
+from .static_values import is_text
 from .syntax import unparse
 from .views import View
 
@@ -88,8 +90,11 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     A name bound to the result gets a copy, where Python would alias one of the arrays; so it is refused if these may be
     written.
     """
-    if isinstance(first, Static) and first == second:
-        return first
+    if isinstance(first, Static) and isinstance(second, Static):
+        if first == second:
+            return first
+        if is_text(first) and is_text(second):
+            return Static(UNCERTAIN)
     refuse_record(low, node, first)
     refuse_record(low, node, second)
     if isinstance(first, TupleExpr) and isinstance(second, TupleExpr) and len(first.items) == len(second.items):

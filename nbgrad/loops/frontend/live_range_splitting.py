@@ -23,13 +23,17 @@ State = dict[str, frozenset[Definition]]
 
 class NeedsSplitting(Exception):
     """Lower again with the live ranges of a name split; `writable_copy`: with a writable copy of an array parameter
-    that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results."""
+    that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results;
+    `numbered`: with numbers for the strings that it stands for."""
 
-    def __init__(self, name: str, writable_copy: bool = False, varying: Iterable[tuple] = ()) -> None:
+    def __init__(
+        self, name: str, writable_copy: bool = False, varying: Iterable[tuple] = (), numbered: bool = False
+    ) -> None:
         super().__init__(name)
         self.name = name
         self.writable_copy = writable_copy
         self.varying = varying
+        self.numbered = numbered
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

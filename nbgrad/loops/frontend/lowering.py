@@ -66,9 +66,10 @@ def lower(
     split_names: set[str] = set()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
+    numbered: set[str] = set()
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments,
-               "varying_results": varying_results}  # fmt: skip
+               "varying_results": varying_results, "numbered_strings": numbered}  # fmt: skip
     while True:
         try:
             return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
@@ -76,7 +77,8 @@ def lower(
             if err.varying:
                 varying_results.update(err.varying)
             else:
-                (writable_copies if err.writable_copy else split_names).add(err.name)
+                again = writable_copies if err.writable_copy else numbered if err.numbered else split_names
+                again.add(err.name)
 
 
 def _lower_once(
@@ -89,7 +91,7 @@ def _lower_once(
     **options: Any,
 ) -> Function:
     """One attempt, which splits the live ranges of `split_names` and gives `writable_copies` to parameters."""
-    source = source.with_split_names(split_names)
+    source = source.with_renamed(split_names, options["numbered_strings"])
     where = f"{source.file}, line {source.first + 1}"
     names = Names({*all_names(source.node), *ranks}, free_variables(source.node))
     own = {p: names.fresh(p) if p in RESERVED else nfkc_name(p) for p in ranks}

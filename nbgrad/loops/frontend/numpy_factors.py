@@ -66,8 +66,8 @@ def svd(a, full_matrices=True, compute_uv=True, hermitian=False):
     if hermitian:
         refuse_call("np.linalg.svd with hermitian=True: leave it out, or use np.linalg.eigh")
     if compute_uv:
-        if full_matrices:
-            refuse_call("np.linalg.svd with all vectors, which have no derivative: give full_matrices=False")
+        if full_matrices and a.shape[0] != a.shape[1]:
+            raise ValueError("np.linalg.svd: all vectors of a matrix that is not square: give full_matrices=False")
         found = factors(a)
     else:
         found = factors(a)[1]

@@ -38,6 +38,7 @@ from .live_range_splitting import split_live_ranges
 from .local_imports import take_imports
 from .match_statements import MatchStatements
 from .messages import Messages
+from .numbered_strings import number_strings
 from .print_statements import PrintStatements, prints
 from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse
@@ -222,12 +223,12 @@ class Source:
         """The name of the function, and where it is defined."""
         return self.name, self.file, self.first + self.node.lineno, self.node.col_offset
 
-    def with_split_names(self, names: set[str]) -> Source:
-        """This source with the live ranges of these names split."""
-        if not names & all_names(self.node):
+    def with_renamed(self, split: set[str], numbered: set[str]) -> Source:
+        """This source with the live ranges of names split, and with numbers for the strings that names stand for."""
+        if (split | numbered).isdisjoint(all_names(self.node)):
             return self
         source = copy.copy(self)
-        source.node = split_live_ranges(self.node, names, set(self.signature.parameters))
+        source.node = split_live_ranges(number_strings(self.node, numbered), split, set(self.signature.parameters))
         return source
 
     def with_flat_tuples(self, forms: tuple) -> Source:
