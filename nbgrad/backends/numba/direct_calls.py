@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numba import types
 
+from .guarded_products import select_guarded
 from .internals import (
     Dispatcher,
     FunctionPass,
@@ -157,7 +158,7 @@ REPLACED_FUNCTION: dict[Any, Any] = {found: original for (original, _), found in
 
 @register_pass(mutates_CFG=False, analysis_only=False)
 class DirectCalls(FunctionPass):
-    """Replace calls of library functions by the intrinsics."""
+    """Replace calls of library functions by the intrinsics, and guarded products by selects."""
 
     _name = "nbgrad_direct"
 
@@ -165,7 +166,8 @@ class DirectCalls(FunctionPass):
         FunctionPass.__init__(self)
 
     def run_pass(self, state):
-        found, names, blocks = False, state.func_id.func.__globals__, state.func_ir.blocks.values()
+        found = select_guarded(state.func_ir)
+        names, blocks = state.func_id.func.__globals__, state.func_ir.blocks.values()
         assigned = {s.target.name: s for block in blocks for s in block.find_insts(ir.Assign)}
         for block in blocks:
             for call in block.find_exprs("call"):
