@@ -29,6 +29,13 @@ def every(x, y):
         y[i] = b * math.sqrt(1.0 + a * a) + np.tan(0.1 * y[i]) + np.log1p(x[i] ** 2) + math.sinh(0.1 * a)
 
 
+def inverses(x, y):
+    for i in range(x.size):
+        p = 0.9 * math.tanh(x[i])
+        a = math.asin(p) * math.acos(p) + math.acosh(2.5 + p) - math.atanh(p)
+        y[i] = a * math.erfc(x[i]) + y[i]
+
+
 def nested(x, y, steps):
     for t in range(steps):
         for i in range(1, x.shape[0]):
@@ -39,13 +46,6 @@ def nested(x, y, steps):
 
 def whole_arrays(x, w):
     return np.sum(np.tanh(x * w) + np.exp(-(x**2)))
-
-
-def a_sum(x):
-    total = 0.0
-    for v in x:
-        total += math.exp(-v)
-    return total
 
 
 def recurrence(x):
@@ -91,9 +91,9 @@ PACKED = [
     (nested, (normal(1, 1), normal(1, 1), 2)),
     (whole_arrays, (normal(6), normal(6))),
     (names_of_its_own, (normal(5), normal(5))),
+    (inverses, (normal(7), normal(7))),
 ]
 NOT = [
-    (a_sum, (normal(5),)),
     (recurrence, (normal(5),)),
     (chosen, (normal(5), normal(5))),
     (few_turns, (normal(3), normal(3))),

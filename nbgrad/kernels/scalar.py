@@ -104,16 +104,16 @@ hypot = _own(
 sin = _vector("sin", trigonometric, lambda x, y: cos(x), finite=True)
 cos: Fn = _vector("cos", trigonometric, lambda x, y: -sin(x), finite=True)
 tan = _vector("tan", trigonometric, lambda x, y: 1 + y * y)
-arcsin = _own("arcsin", trigonometric, lambda x, y: 1 / sqrt((1 - x) * (1 + x)))
-arccos = _own("arccos", trigonometric, lambda x, y: -(1 / sqrt((1 - x) * (1 + x))))
+arcsin = _vector("arcsin", trigonometric, lambda x, y: 1 / sqrt((1 - x) * (1 + x)))
+arccos = _vector("arccos", trigonometric, lambda x, y: -(1 / sqrt((1 - x) * (1 + x))))
 arctan = _vector("arctan", trigonometric, lambda x, y: 1 / (1 + x * x), finite=True)
 arctan2 = _own("arctan2", trigonometric, lambda a, b, y: (b / (a * a + b * b), -a / (a * a + b * b)), arguments=2)
 sinh = _vector("sinh", hyperbolic, lambda x, y: cosh(x))
 cosh: Fn = _vector("cosh", hyperbolic, lambda x, y: sinh(x))
 tanh = _vector("tanh", hyperbolic, lambda x, y: (1 - y) * (1 + y), finite=True)
 arcsinh = _own("arcsinh", inverse_hyperbolic, lambda x, y: 1 / hypot(x, 1), finite=True)
-arccosh = _own("arccosh", inverse_hyperbolic, lambda x, y: 1 / (sqrt(x - 1) * sqrt(x + 1)))
-arctanh = _own("arctanh", inverse_hyperbolic, lambda x, y: 1 / ((1 - x) * (1 + x)))
+arccosh = _vector("arccosh", inverse_hyperbolic, lambda x, y: 1 / (sqrt(x - 1) * sqrt(x + 1)))
+arctanh = _vector("arctanh", inverse_hyperbolic, lambda x, y: 1 / ((1 - x) * (1 + x)))
 
 # Sigmoids and friends.
 sigmoid = _vector("sigmoid", exponential, lambda x, y: y * (1 - y), finite=True)
@@ -124,7 +124,7 @@ logaddexp = _own("logaddexp", exponential, lambda a, b, y: (sigmoid(a - b), sigm
 
 # The error function and the normal distribution.
 erf = _vector("erf", error, lambda x, y: (2 / SQRT_PI) * exp(-(x * x)), finite=True)
-erfc = _own("erfc", error, lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)), finite=True)
+erfc = _vector("erfc", error, lambda x, y: (-2 / SQRT_PI) * exp(-(x * x)), finite=True)
 erfinv = _own("erfinv", quantile, lambda x, y: (SQRT_PI / 2) * exp(y * y))
 ndtr = _own("ndtr", error, lambda x, y: (1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x)), finite=True)
 gelu = _own("gelu", error, lambda x, y: ndtr(x) + x * ((1 / math.sqrt(2 * math.pi)) * exp(-0.5 * (x * x))), finite=True)

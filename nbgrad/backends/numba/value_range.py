@@ -82,7 +82,9 @@ class LowerBounds:
             return a + b
         if value.fn in _MINUS:
             subtrahend = self._constant_value(value.rhs.name)
-            return -inf if subtrahend is None else a - subtrahend
+            if subtrahend is None:
+                return 0 if self._counts_from(value.lhs.name, value.rhs.name) else -inf
+            return a - subtrahend
         if value.fn in _TIMES:
             return a * b if a >= 0 and b >= 0 else -inf
         if value.fn in _REST:
@@ -107,8 +109,25 @@ class LowerBounds:
         function = REPLACED_FUNCTION.get(function, function)
         return function(bounds) if len(bounds) > 1 and (function is max or function is min) else -inf
 
+    def _counts_from(self, name: str, start: str) -> bool:
+        """Whether a variable is that of a loop over ``range(start, stop)``, with this start."""
+        value, first = self._unique_definition(name), self._unique_definition(start)
+        if first is None or not isinstance(value, ir.Expr) or value.op != "pair_first":
+            return False
+        bounds = self._range_of(value.value.name)
+        return len(bounds) == 2 and self._unique_definition(bounds[0].name) is first
+
     def _induction_variable(self, name: str) -> float:
         """A lower bound of the induction variable of a loop over ``range``."""
+        arguments = self._range_of(name)
+        bounds = [self.least_value(a.name) for a in arguments]
+        if len(bounds) < 3:
+            return bounds[0] if len(bounds) == 2 else 0 if bounds else -inf
+        step = self._constant_value(arguments[2].name)
+        return -inf if step is None else bounds[0] if step > 0 else bounds[1] + 1
+
+    def _range_of(self, name: str) -> list[Any]:
+        """The arguments of the ``range`` that a loop is over; empty for other loops."""
         pair = self._unique_definition(name)
         iterator = self._unique_definition(pair.value.name) if isinstance(pair, ir.Expr) else None
         called = (
@@ -117,12 +136,7 @@ class LowerBounds:
             else None
         )
         if not isinstance(called, ir.Expr) or called.op != "call":
-            return -inf
+            return []
         function = self._unique_definition(called.func.name)
-        if not isinstance(function, ir.Global | ir.FreeVar) or function.value is not range:
-            return -inf
-        bounds = [self.least_value(a.name) for a in called.args]
-        if len(bounds) < 3:
-            return bounds[0] if len(bounds) == 2 else 0
-        step = self._constant_value(called.args[2].name)
-        return -inf if step is None else bounds[0] if step > 0 else bounds[1] + 1
+        known = isinstance(function, ir.Global | ir.FreeVar) and function.value is range
+        return list(called.args) if known else []

@@ -102,6 +102,7 @@ class Plan:
     stores_by_element: dict[Element, list[Store]] = field(default_factory=dict)
     deferred_updates: set[Statement] = field(default_factory=set)
     vectorized_statements: set[Statement] = field(default_factory=set)
+    strip_mined_loops: set[Loop] = field(default_factory=set)
     dependence_tests: DependenceTests = None  # type: ignore[assignment]  # set once the statements have been collected
     private_names: PrivateNames = None  # type: ignore[assignment]  # likewise
     local_reversal: IterationLocalReversal = None  # type: ignore[assignment]

@@ -27,7 +27,6 @@ from ..ir.reverse_ir import (
     Nest,
     Step,
     hoist_common_steps,
-    loop_head,
     loops_over,
     merge_zero_steps,
     product_nest,
@@ -254,7 +253,7 @@ class AdjointBuilder(AugmentedForward):
             inside = [*(self.fresh_bars(s.body) if begun else []), *self.iteration_items(s)]
             back = self.reverse_block(s.body, begun)
             before, after = LoopReversal(self, s, back).hoist_sums_if_plain()
-            early, whole = [*early, *before], [loop_head(s).with_body([*inside, *back])]
+            early, whole = [*early, *before], [self.in_strips(s, [*inside, *back])]
         else:
             whole = super().loop_items(s)
         for tape in self.tapes.values():

@@ -13,10 +13,11 @@ from ..ir.effects import Bind
 from ..ir.matrix_products import Factors, Range, as_product
 from ..ir.names import called
 from ..ir.printer import ItemBuilder, Routine
-from ..ir.reverse_ir import FLOAT_ZERO, Comment, Item, Step, loop_head, product_nest
+from ..ir.reverse_ir import FLOAT_ZERO, Comment, For, Item, Step, loop_head, product_nest
 from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Store, Swap, walk
 from ..ir.terms import ZERO, Binary, Term, Variable, substitute
 from ..runtime.products import add_product, large_product
+from ..transforms.strip_mining import strip_mined
 from . import bounds_checks
 
 __all__ = ["SweepBuilder"]
@@ -123,7 +124,7 @@ class SweepBuilder(ItemBuilder):
             loops, core, parts = found
             return [product_nest(*loops, core.target, parts)]
         if not s.parallel:
-            return [loop_head(s).with_body(self.iteration_items(s))]
+            return [self.in_strips(s, self.iteration_items(s))]
         verdict = self.verdicts[s, ""] = self.verdict(s)
         if verdict.serial_reason:
             return [Comment(str(verdict)), loop_head(s).with_body(self.iteration_items(s))]
@@ -137,6 +138,13 @@ class SweepBuilder(ItemBuilder):
         body = self.iteration_items(s)
         sums, self.sums = self.sums, {}
         return parallel_loop(s, body, sums, self.private_initial_values(s))
+
+    def in_strips(self, s: Loop, body: list[Item]) -> Item:
+        """A serial loop around the items of an iteration, in blocks of iterations if it is vectorized but for sums."""
+        loop = loop_head(s).with_body(body)
+        if s not in self.plan.strip_mined_loops or not isinstance(loop, For):
+            return loop
+        return strip_mined(loop, lambda name: self.named(s, name, "of blocks"))
 
     def private_initial_values(self, s: Loop) -> dict[str, Term]:
         """The initial values of the scalars of an iteration that need one."""

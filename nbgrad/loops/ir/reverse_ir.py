@@ -133,6 +133,7 @@ class For(Nest):
     """``for index in range(start, stop, step)``, or over ``prange`` if it is `parallel`.
 
     `product` marks the outer of three loops that are a product of matrices; if they still are, a call is printed.
+    `buffers` are vectors that it needs, with their lengths; they are allocated at the beginning of the function.
     """
 
     index: str
@@ -141,6 +142,7 @@ class For(Nest):
     step: Term = ONE
     parallel: bool = False
     product: bool = False
+    buffers: dict[str, Term] = field(default_factory=dict)
 
     @property
     def head(self) -> str:
@@ -293,8 +295,10 @@ def evaluated_by(item: Item) -> tuple[Term, ...]:
 def bound_by(item: Item) -> tuple[str, ...]:
     """The names that an item binds, without the items in it: not those of arrays whose elements it writes."""
     match item:
-        case Step(target=Variable(name)) | Grow(name) | For(name) | ForIndices(name):
+        case Step(target=Variable(name)) | Grow(name) | ForIndices(name):
             return (name,)
+        case For(name):
+            return name, *item.buffers
         case Effect():
             return item.bound
         case Swap(a, b):

@@ -155,7 +155,7 @@ class LoopReversal:
         """Hoist accumulators of a loop that is reversed iteration by iteration; return what goes before and after
         it."""
         hoists = enabled(Pass.HOISTED_SUMS) and self.collect_accesses() and self.is_innermost
-        return self.hoist_accumulators(False) if hoists else ([], [])
+        return self.hoist_accumulators(self.loop in self.plan.strip_mined_loops) if hoists else ([], [])
 
     def collect_accesses(self) -> bool:
         """Collect the accesses of the body; whether it has only assignments, branches and loops."""

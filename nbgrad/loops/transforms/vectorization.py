@@ -19,11 +19,13 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
+    mentions,
     terms_of,
     walk,
 )
 from ..ir.terms import ONE, Binary, Call, Compare, Global, Logical, Select, Term, Variable, elements_in, subterms
 from ..ir.type_inference import kind_of
+from .strip_mining import summands
 
 if TYPE_CHECKING:
     from ..analysis.reverse_plan import Plan
@@ -38,8 +40,10 @@ def vectorize_calls(f: Function, plan: Plan) -> set[Statement]:
     """Replace the calls in eligible loops. Returns the statements of these loops."""
     statements: set[Statement] = set()
     for loop in [s for s in walk(f.body) if isinstance(s, Loop)]:
-        equivalents = _functions(loop, f) if _is_vectorizable(loop, plan) else {}
+        sums = {s for s in loop.body if _is_sum(s, loop, f)}
+        equivalents = _functions(loop, f) if _is_vectorizable(loop, plan, sums) else {}
         if equivalents:
+            plan.strip_mined_loops |= {loop} if sums else set()
             ours = {called: Global(f.names.imported(*ours, ours[1]), ours[1]) for called, ours in equivalents.items()}
             for s in loop.body:
                 s.value = _with_functions(s.value, ours)  # type: ignore[attr-defined]
@@ -55,15 +59,17 @@ def _with_functions(term: Term, ours: dict[object, Global]) -> Term:
     return term.rebuilt(operands) if operands else term
 
 
-def _is_vectorizable(loop: Loop, plan: Plan) -> bool:
-    """Whether iterations are independent and write scalars and adjacent elements of their own."""
+def _is_vectorizable(loop: Loop, plan: Plan, sums: set[Statement]) -> bool:
+    """Whether iterations are independent but for `sums`, and write scalars and adjacent elements of their own."""
     if not loop.index or loop.trip_counter or loop.exit_flag or loop.step is not ONE:
         return False
     if (iterations := distance(loop.stop, loop.start)) is not None and iterations <= _MAX_SHORT_TRIPS:
         return False
-    if not all(isinstance(s, Store) or (isinstance(s, Assign) and s in plan.defined) for s in loop.body):
+    if not all(isinstance(s, Store) or s in plan.defined or s in sums for s in loop.body):
         return False
     loops = (*plan.enclosing[loop], loop)
+    if sums and any(p.parallel for p in loops):
+        return False  # threads would share the buffers of the sums
     for s in (s for s in loop.body if isinstance(s, Store)):
         last = s.index[-1]
         if offset(last)[0] is not Variable(loop.index) or not plan.dependence_tests.provably_nonnegative(last, loops):
@@ -71,9 +77,21 @@ def _is_vectorizable(loop: Loop, plan: Plan) -> bool:
     return not _carries_elements(loop, plan)
 
 
+def _is_sum(s: Statement, loop: Loop, f: Function) -> bool:
+    """Whether a statement adds to a float, in a fixed order, that nothing else in the loop reads or sets."""
+    if not isinstance(s, Assign) or s.reassociable or f.single_precision:
+        return False
+    total = Variable(s.name)
+    terms = summands(total, s.value)
+    floats = all(kind_of(t, f) == "float" for t in (total, *terms))
+    return bool(terms) and floats and not any(mentions(t, s.name) for t in loop.body if t is not s)
+
+
 def is_sequential(loop: Loop, plan: Plan) -> bool:
     """Whether LLVM cannot vectorize a loop: it has loops in it, or iterations read what others write."""
     body = list(walk(loop.body))
+    if loop in plan.strip_mined_loops:
+        return False
     carried = any(isinstance(s, Assign) and s not in plan.defined and not s.reassociable for s in body)
     return carried or any(isinstance(s, Loop) for s in body) or _carries_elements(loop, plan)
 
