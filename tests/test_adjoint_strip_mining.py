@@ -62,6 +62,28 @@ def powers(x, n):
     return p
 
 
+def robust(t, y, a, b):
+    total = 0.0
+    wrong = 0.0
+    for i in range(t.size):
+        r = y[i] - a * math.exp(-b * t[i])
+        if abs(r) < 0.5:
+            total += 0.5 * r * r
+        elif r > 2.0:
+            total -= r
+        else:
+            total += 0.5 * (abs(r) - 0.25)
+        wrong = wrong + r if r > 0.0 else wrong - 0.5 * r
+    return total * wrong
+
+
+def rectified(x, w):
+    total = 0.0
+    for i in range(x.size):
+        total += math.tanh(w * max(x[i], 0.1))
+    return total
+
+
 MINED = {
     "likelihood": (likelihood, (RNG.normal(size=600), RNG.random(600), 0.3, -0.8)),
     "likelihood, one block": (likelihood, (RNG.normal(size=256), RNG.random(256), 0.3, -0.8)),
@@ -73,6 +95,9 @@ MINED = {
     "mixture, short": (mixture, (RNG.normal(size=7), RNG.normal(size=2), RNG.random(2))),
     "stores too": (stores_too, (RNG.normal(size=270), RNG.normal(size=270), 0.7)),
     "powers": (powers, (1.0 + RNG.random(9), 3)),
+    "robust": (robust, (RNG.random(300), 2.0 * RNG.normal(size=300), 0.7, 0.4)),
+    "robust, short": (robust, (RNG.random(5), 2.0 * RNG.normal(size=5), 0.7, 0.4)),
+    "rectified": (rectified, (RNG.normal(size=300), 0.7)),
 }
 
 
@@ -96,7 +121,7 @@ def test_gradients(name):
         assert (ours is None and other is None) or np.allclose(ours, other, rtol=1e-11, atol=1e-13)
 
 
-@pytest.mark.parametrize("name", ["several", "mixture, short", "stores too", "powers"])
+@pytest.mark.parametrize("name", ["several", "mixture, short", "stores too", "powers", "robust, short"])
 def test_second_derivatives(name):
     twice(*MINED[name])
 
@@ -125,6 +150,19 @@ def test_the_order_of_additions(n):
     assert nb.tangent(wide).jvp((x,), (x,))[0] == value
     if n > 255:
         assert value != np.sum(x - 0.3) * 4.0 - np.sum(x)
+
+
+def signed(x):
+    total = -0.0
+    for i in range(x.size):
+        total = total - math.exp(x[i]) if x[i] > 0.0 else total
+    return total
+
+
+def test_the_sign_of_zero():
+    x = np.array([-1.0, -2.0])
+    assert math.copysign(1.0, nb.adjoint(signed).value_and_grad(x)[0]) == -1.0
+    agrees(signed, (np.array([-1.0, 2.0, 0.5]),))
 
 
 def test_buffers_are_made_once():
@@ -191,6 +229,21 @@ def of_itself(x):
     return total
 
 
+def chosen_calls(x):
+    total = 0.0
+    for i in range(x.size):
+        total += math.exp(-x[i]) if x[i] > 0.5 else x[i]
+    return total
+
+
+def perhaps_product(x):
+    total = 1.0
+    for i in range(x.size):
+        e = math.exp(-x[i])
+        total = total + e if x[i] > 0.5 else total * e
+    return total
+
+
 def left_early(x):
     total = 0.0
     for i in range(x.size):
@@ -225,7 +278,21 @@ def short(x):
 
 
 @pytest.mark.parametrize(
-    "f", [read_elsewhere, rebound, product, weighted, taken_from, of_itself, left_early, in_parallel, cheap, short]
+    "f",
+    [
+        read_elsewhere,
+        rebound,
+        product,
+        weighted,
+        taken_from,
+        of_itself,
+        chosen_calls,
+        perhaps_product,
+        left_early,
+        in_parallel,
+        cheap,
+        short,
+    ],
 )
 def test_loops_that_stay(f):
     x = RNG.random(6)

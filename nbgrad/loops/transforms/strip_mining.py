@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ..ir.names import called
 from ..ir.reverse_ir import Comment, For, Item, Step
-from ..ir.terms import ONE, Binary, Constant, Element, Term, Variable, reads
+from ..ir.terms import ONE, Binary, Constant, Element, Select, Term, Unary, Variable, reads
 
 __all__ = ["strip_mined", "summands"]
 
@@ -40,7 +40,8 @@ def strip_mined(loop: For, named: Callable[[str], str]) -> For:
             buffers[name] = Constant(_BLOCK)
             buffered.append(Element(name, place))
             inside.append(Step(buffered[-1], "=", term))  # type: ignore[arg-type]
-        value = _with_terms(item.value, buffered) if item.assign_op == "=" else buffered[0]
+        assert isinstance(item.target, Variable)
+        value = _with_terms(as_sum(item.target, item.value), buffered) if item.assign_op == "=" else buffered[0]
         sums.append(Step(item.target, item.assign_op, value))
     if not sums:
         return loop
@@ -52,10 +53,29 @@ def strip_mined(loop: For, named: Callable[[str], str]) -> For:
 def summands(total: Variable, value: Term) -> list[Term]:
     """The terms that ``total + a - b`` adds to and subtracts from a variable, in order; none of another value."""
     terms: list[Term] = []
+    value = as_sum(total, value)
     while isinstance(value, Binary) and value.op in ("+", "-"):
         terms.insert(0, value.right)
         value = value.left
     return terms if value is total and total.name not in reads(*terms) else []
+
+
+def as_sum(total: Variable, value: Term) -> Term:
+    """``total + a if test else total - b`` as ``total + (a if test else -b)``; other values as they are."""
+
+    def added(value: Term) -> Term | None:
+        match value:
+            case Binary("+", left, right) if left is total:
+                return right
+            case Binary("-", left, right) if left is total:
+                return Unary("-", right)
+            case Select(test, body, orelse):
+                a, b = added(body), added(orelse)
+                return None if a is None or b is None else Select(test, a, b)
+        return Constant(-0.0) if value is total else None  # 0.0 would change the sign of -0.0
+
+    term = added(value) if isinstance(value, Select) else None
+    return value if term is None else Binary("+", total, term)
 
 
 def _with_terms(value: Term, terms: list[Term]) -> Term:

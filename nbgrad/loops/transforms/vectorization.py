@@ -23,7 +23,7 @@ from ..ir.statements import (
     terms_of,
     walk,
 )
-from ..ir.terms import ONE, Binary, Call, Compare, Global, Logical, Select, Term, Variable, elements_in, subterms
+from ..ir.terms import ONE, Binary, Call, Global, Logical, Select, Term, Variable, elements_in, subterms
 from ..ir.type_inference import kind_of
 from .strip_mining import summands
 
@@ -114,8 +114,8 @@ def _functions(loop: Loop, f: Function) -> dict[object, tuple[str, object]]:
     """The functions called, each with ours and its name; empty if the loop cannot be vectorized."""
     functions: dict[object, tuple[str, object]] = {}
     for term in (t for s in loop.body for t in subterms(s.value)):  # type: ignore[attr-defined]
-        if isinstance(term, Select | Logical | Compare):
-            return {}
+        if isinstance(term, Select | Logical) and any(map(_is_expensive_call, subterms(*term.operands))):
+            return {}  # which would be evaluated in each iteration
         if isinstance(term, Call) and not is_cheap(term.function.value):
             ours = vectorized(term.function.value)
             if ours is None or any(kind_of(t, f) != "float" for t in term.operands):
@@ -124,3 +124,7 @@ def _functions(loop: Loop, f: Function) -> dict[object, tuple[str, object]]:
         elif isinstance(term, Binary) and is_expensive(term):
             return {}
     return functions
+
+
+def _is_expensive_call(term: Term) -> bool:
+    return isinstance(term, Call) and not is_cheap(term.function.value)
