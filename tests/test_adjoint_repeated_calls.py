@@ -1,5 +1,7 @@
 """Later calls with arguments of known types skip the binding of arguments: what the first call checks, they do, too."""
 
+from collections import namedtuple
+
 import numpy as np
 import pytest
 
@@ -121,3 +123,83 @@ def test_cotangents_are_not_overwritten():
     for _ in range(3):
         adj.vjp(X, 2.0)(seed)
     assert seed.tolist() == [1.0, -1.0, 0.5]
+
+
+Model = namedtuple("Model", "scale bias count")
+
+
+def fitted(model, pair, x):
+    (a, b), c = pair
+    return np.sum((model.scale * x + model.bias) ** 2) * a * b[0] + c * model.count
+
+
+def written(pair, a):
+    x, y = pair
+    for i in range(x.size):
+        x[i] = x[i] * y[i]
+    return np.sum(x) * a
+
+
+def broadcast(pair):
+    return np.sum(pair[0] * pair[1])
+
+
+def chosen(options, x):
+    return np.sum(x) * options[0] if options[1] == "sum" else options[0]
+
+
+def equal(a, b):
+    assert type(a) is type(b)
+    if isinstance(a, tuple):
+        assert len(a) == len(b)
+        for x, y in zip(a, b, strict=True):
+            equal(x, y)
+    else:
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("argnums", [None, 0, (1,), (2, 0), (0, 1, 2)])
+def test_tuples(argnums):
+    adj = nb.adjoint(fitted, argnums)
+    for model in (Model(2.0, 0.5, 3), Model(X, 0.5, 2), Model(np.float32(2.0), 1, 2), Model(3.0, X, True)):
+        for pair in (((1.5, X), 2.0), ((1, X), 2.0), ((0.5, np.float32(X)), 1.0)):
+            args = model, pair, X
+            first = adj.value_and_grad(*args)
+            slow = nb.adjoint(fitted, argnums).value_and_grad(*args)
+            others = Model(*(2 * v if type(v) is float else v for v in model)), pair, X
+            for again in (first, adj.value_and_grad(*args), adj.value_and_grad(*args[:2], x=X)):
+                equal(again, slow)
+            equal(adj.value_and_grad(*others), nb.adjoint(fitted, argnums).value_and_grad(*others))
+            assert "fitted_adjoint" in adj.source
+    assert len(adj._fast_path) == 12
+
+
+def test_arrays_in_tuples_are_written_and_checked():
+    adj = nb.adjoint(written)
+    for _ in range(3):
+        x = X.copy()
+        value, ((gx, gy), ga) = adj.value_and_grad((x, X), 2.0)
+        np.testing.assert_array_equal(x, X * X)
+        assert value == 2 * np.sum(x) and ga == np.sum(x)
+        np.testing.assert_array_equal(gx, 2 * X)
+        np.testing.assert_array_equal(gy, 2 * X)
+        for wrong in ((x, x), (x[:2], x[1:])):
+            before = x.copy()
+            with pytest.raises(AttrError, match="share memory"):
+                adj.value_and_grad(wrong, 2.0)
+            np.testing.assert_array_equal(x, before)
+
+
+def test_axes_of_arrays_in_tuples_that_broadcast_in_a_later_call():
+    adj = nb.adjoint(broadcast)
+    for one in (np.ones((2, 3)), np.ones((1, 3)), np.ones((2, 1)), np.ones((2, 3))):
+        for _ in range(2):
+            value, ((a, b),) = adj.value_and_grad((one, np.full((2, 3), 2.0)))
+            assert value == 12.0 and a.shape == one.shape and a.sum() == 12.0 and b.sum() == 6.0
+
+
+def test_strings_in_tuples_decide_in_each_call():
+    adj = nb.adjoint(chosen)
+    for _ in range(2):
+        assert adj.value_and_grad((2.0, "sum"), X)[0] == 12.0
+        assert adj.value_and_grad((2.0, "first"), X)[0] == 2.0

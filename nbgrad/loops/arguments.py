@@ -19,6 +19,7 @@ __all__ = [
     "arrange_gradients",
     "arrange_outputs",
     "as_cotangent",
+    "as_given",
     "as_tuple",
     "bind_arguments",
     "check_no_aliasing",
@@ -32,6 +33,7 @@ __all__ = [
     "parameters",
     "ranks_and_kinds",
     "tupled_arguments",
+    "types_of",
     "with_defaults",
     "wrt_parameters",
 ]
@@ -63,6 +65,21 @@ def copy_written(f: Function, args: tuple) -> tuple:
 def as_tuple(value: Any) -> tuple:
     """`value` as a tuple; a single value need not be in one."""
     return value if isinstance(value, tuple) else (value,)
+
+
+def types_of(args: tuple) -> tuple:
+    """What decides which code is called: classes, too, since some subclasses of arrays are refused."""
+    return tuple([
+        (a.__class__, a.dtype, a.ndim) if isinstance(a, np.ndarray)
+        else (a.__class__, types_of(a)) if isinstance(a, tuple)
+        else a.__class__
+        for a in args
+    ])  # fmt: skip
+
+
+def as_given(given: tuple, bound: tuple) -> bool:
+    """Whether arguments are passed on as they were given."""
+    return len(bound) == len(given) and all(a is b for a, b in zip(bound, given, strict=True))
 
 
 def tupled_arguments(

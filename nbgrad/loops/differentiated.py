@@ -16,6 +16,7 @@ from .arguments import (
     arrange_gradients,
     arrange_outputs,
     as_cotangent,
+    as_given,
     as_tuple,
     bind_arguments,
     check_no_aliasing,
@@ -30,6 +31,7 @@ from .arguments import (
     parameters,
     ranks_and_kinds,
     tupled_arguments,
+    types_of,
     wrt_parameters,
 )
 from .checkpoint_options import CheckpointOptions
@@ -251,7 +253,7 @@ class Adjoint(_Differentiated):
     def _clear_caches(self) -> None:
         super()._clear_caches()
         # By types of arguments, where these are taken as they are: for the fast paths.
-        self._fast_path: dict[tuple, AdjointVariant] = {}
+        self._fast_path: dict[tuple, tuple[AdjointVariant, Callable]] = {}
         self._fast_halves: dict[tuple, tuple[AdjointVariant, SplitVariant]] = {}
         # The tangent of this adjoint, and the adjoint of the tangent, by the differentiated parameters.
         self._tangents: dict[tuple[int, ...], Tangent] = {}
@@ -276,12 +278,12 @@ class Adjoint(_Differentiated):
             One per parameter, in order, and None for an argument that has none (integers, bools, strings, None, and
             arrays that are not of floats); or one per argnum. The gradient of a tuple is a tuple of the same structure.
         """
-        key = _types_of(args)
-        program = None if kwargs else self._fast_path.get(key)
-        if program is not None:
-            self._last = program
+        key = types_of(args)
+        known = None if kwargs else self._fast_path.get(key)
+        if known is not None:
+            self._last, entry = known
             try:
-                return program.scalar_entry(*args)
+                return entry(*args)
             except UnitAxis:
                 pass  # or larger matrices
         bound_args = self._bound_arguments(args, kwargs)
@@ -289,13 +291,15 @@ class Adjoint(_Differentiated):
             inner, form, flat = parts
             with self._written_back(*parts, bound_args):
                 value, gradients = inner.value_and_grad(*flat)
+            if not kwargs and as_given(args, bound_args):
+                self._remember_flattened(key, args, *parts)
             return value, form.gradients(bound_args, self._argnums, gradients)
         program = self._generated(bound_args)
         f = program.f
         if not self._returns_scalar(f):
             raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
         if self._takes_as_they_are(program, args, bound_args):
-            self._fast_path[key] = program
+            self._fast_path[key] = program, program.scalar_entry
         results, gradients = program(bound_args, {f.results[0]: 1.0})
         return results[0], self._arrange_gradients(program, gradients)
 
@@ -310,7 +314,7 @@ class Adjoint(_Differentiated):
         The pullback's first call uses what the forward sweep stored; later calls rerun the function. Until the first
         call, arrays that the function only reads must not be modified.
         """
-        key = _types_of(args)
+        key = types_of(args)
         known = None if kwargs else self._fast_halves.get(key)
         if known is not None:
             program, halves = known
@@ -353,8 +357,12 @@ class Adjoint(_Differentiated):
 
     def _takes_as_they_are(self, program: AdjointVariant, given: tuple, bound: tuple) -> bool:
         """Whether arguments of these types are passed on as they were given."""
-        same = len(bound) == len(given) and all(a is b for a, b in zip(bound, given, strict=True))
-        return same and type(program) is AdjointVariant and self._source is not None and not program.f.unit_axes
+        return (
+            as_given(given, bound)
+            and type(program) is AdjointVariant
+            and self._source is not None
+            and not program.f.unit_axes
+        )
 
     def hvp(self, args: tuple, direction: tuple, cotangents: Any = None) -> Any:
         """The product of the Hessian with a direction: the derivative of the gradients in it.
@@ -486,8 +494,3 @@ class Adjoint(_Differentiated):
 
     def _arrange_gradients(self, program: AdjointVariant, gradients: tuple) -> Any:
         return arrange_gradients(program.f, program.wrt, self._argnums, gradients)
-
-
-def _types_of(args: tuple) -> tuple:
-    """What decides which code is called: classes, too, since some subclasses of arrays are refused."""
-    return tuple([(a.__class__, a.dtype, a.ndim) if isinstance(a, np.ndarray) else a.__class__ for a in args])

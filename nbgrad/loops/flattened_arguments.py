@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from ..backends.numba.compile import python
 from ..errors import TraceError
-from .arguments import parameters
+from .arguments import parameters, types_of
 from .frontend.source import Source
 from .frontend.tuple_arguments import Structure, has_bools, structure
 
@@ -28,6 +29,7 @@ class FlattensArguments:
     _argnums: int | tuple[int, ...] | None
     _generate: Callable
     _variant: Callable
+    _fast_path: dict[tuple, tuple[Any, Callable]]
 
     def _clear_caches(self) -> None:
         """Empty the caches."""
@@ -69,6 +71,18 @@ class FlattensArguments:
             flattened._source, flattened._argnums = self._source.with_flat_tuples(form.forms), key[1]
             flattened._clear_caches()
         return flattened
+
+    def _remember_flattened(self, key: tuple, args: tuple, inner: Any, form: Structure, flat: tuple) -> None:
+        """If calls with arguments of these types may enter generated code at once: make a function that does."""
+        found = inner._fast_path.get(types_of(flat))
+        if found is None or not form.holds_numbers:
+            return
+        program, entry = found
+        names = [f"a{k}" for k in range(len(args))]
+        leaves = ", ".join(form.written_leaves(names))
+        gradients, classes = form.written_gradients(args, self._argnums, [f"g[{k}]" for k in range(len(flat))])
+        lines = [f"def call({', '.join(names)}):", f"y, g = entry({leaves})", f"return y, {gradients}"]
+        self._fast_path[key] = program, python(form.name, "\n    ".join(lines), {"entry": entry, **classes})
 
     def _constants_for(self, form: Structure | None, args: tuple) -> tuple[bool, frozenset[str]]:
         """Whether bools are constants, and the integers that are, so that code can be generated."""

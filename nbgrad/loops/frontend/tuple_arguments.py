@@ -163,6 +163,23 @@ class Structure:
         return tuple(tangents)
 
     @cached_property
+    def holds_numbers(self) -> bool:
+        """Whether all arguments are numbers, arrays of them, and tuples of these."""
+        return all(map(_holds_numbers, self.forms))
+
+    def written_leaves(self, names: Sequence[str]) -> list[str]:
+        """The code of the leaves, where the arguments, which hold numbers, have these names."""
+        return [x for form, name in zip(self.forms, names, strict=True) for x in _written_leaves(form, name)]
+
+    def written_gradients(
+        self, args: tuple, argnums: int | tuple[int, ...] | None, flat: Sequence[str]
+    ) -> tuple[str, dict[str, type]]:
+        """The code of :meth:`gradients` for arguments of the types of these, and the named tuples in it."""
+        values, classes = iter(flat), dict[str, type]()
+        nested = [_written_floats(self.forms[k], args[k], values, classes) for k in self._chosen(argnums)]
+        return (nested[0] if isinstance(argnums, int) else f"({''.join(f'{x}, ' for x in nested)})"), classes
+
+    @cached_property
     def has_records(self) -> bool:
         """Whether there are structured arrays among the arguments."""
         return any(map(_has_records, self.forms))
@@ -304,6 +321,31 @@ def _nest_floats(form: Form, a: Any, flat: Iterator) -> Any:
                 record.put(gradient, name, part)
         return gradient
     return _of(form, [_nest_floats(f, part, flat) for f, part in zip(form[1], a, strict=True)])
+
+
+def _holds_numbers(form: Form) -> bool:
+    return form is None or (
+        isinstance(form, tuple) and not isinstance(form[0], RecordType) and all(map(_holds_numbers, form[1]))
+    )
+
+
+def _written_leaves(form: Form, name: str) -> list[str]:
+    if form is None:
+        return [name]
+    return [x for k, inner in enumerate(form[1]) for x in _written_leaves(inner, f"{name}[{k}]")]  # type: ignore[index]
+
+
+def _written_floats(form: Form, a: Any, flat: Iterator[str], classes: dict[str, type]) -> str:
+    """The code of :func:`_nest_floats`; named tuples go to `classes`."""
+    if form is None:
+        return next(flat) if _is_float(a) else "None"
+    kind, forms = form  # type: ignore[misc]
+    items = "".join(f"{_written_floats(f, part, flat, classes)}, " for f, part in zip(forms, a, strict=True))
+    if not hasattr(kind, "_fields"):
+        return f"({items})"
+    name = next((n for n, known in classes.items() if known is kind), f"T{len(classes)}")
+    classes[name] = kind
+    return f"{name}({items})"
 
 
 def _of(form: tuple, items: list) -> Any:
