@@ -234,6 +234,26 @@ def median_by_partition(x):
     return np.partition(x * x, 3)[3]
 
 
+def name_after_element(x):
+    y, k = np.zeros((2, 3)), 1
+    y[1] = x[k] = half = 0.5 * x[0]  # x[1], and not x[half]
+    x[0] = y[0, 0] = 2.0 * half
+    return np.sum(y) * half + np.sum(x * x)
+
+
+def rounded_in_place(x):
+    y = np.zeros(x.shape)
+    np.round(x, 2, y)
+    return np.sum(y * x)
+
+
+def all_indices(a):
+    total = 0.0
+    for i, j in numba.pndindex(a.shape):
+        total += a[i, j] ** 2
+    return total
+
+
 ALLOWED = RNG.random((4, 6)) > 0.4
 
 PROGRAMS = [
@@ -259,6 +279,9 @@ PROGRAMS = [
     (k_means, (normal(9, 2), normal(3, 2), 2)),
     (three_axes, (normal(3), normal(4))),
     (median_by_partition, (normal(7),)),
+    (name_after_element, (normal(3),)),
+    (rounded_in_place, (normal(4),)),
+    (all_indices, (normal(2, 3),)),
     (buffers_of_a_called_function, (normal(4, 3), normal(2))),
     (buffers_made_in_the_loop, (normal(4, 3), normal(2))),
     (three_buffers, (normal(4, 3), normal(2))),

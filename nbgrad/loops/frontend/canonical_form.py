@@ -102,7 +102,7 @@ class OutArguments(ast.NodeTransformer):
                 return with_location(ast.Expr(ast.Call(copyto, [keywords["out"], result, where], [])), node)
             target = ast.Subscript(keywords["out"], ast.Constant(...), ast.Store())
             return with_location(ast.Assign([target], result), node)
-        inputs = called.nin if isinstance(called, np.ufunc) else 2 if called is np.dot else -2
+        inputs = called.nin if isinstance(called, np.ufunc) else 2 if called in (np.dot, np.round, np.around) else -2
         operands = [*call.args, *(k.value for k in call.keywords if k.arg == "out")]
         if len(operands) != inputs + 1 or len(operands) < len(call.args) + len(call.keywords):
             return node

@@ -78,7 +78,7 @@ class Iteration(Calls):
             self.range_loop(s, s.target, s.body, bounds, called is numba.prange)
         elif called is reversed and (inner := self.reversed_range(s.iter)) is not None:
             self.range_loop(s, s.target, s.body, inner)
-        elif called in (np.ndindex, np.ndenumerate) and isinstance(call, ast.Call):
+        elif called in (np.ndindex, numba.pndindex, np.ndenumerate) and isinstance(call, ast.Call):
             self.index_loops(s, call, called is np.ndenumerate)
         elif (items := self.unrolled_items(self.forwards(s.iter))) is not None:
             self.unroll(s, items)

@@ -341,6 +341,11 @@ class Lowering(Results, Iteration):
             case ast.Assign(targets=[target]):
                 self.assign(s, target, s.value)
             case ast.Assign():
+                names = [t for t in s.targets if isinstance(t, ast.Name)]
+                others = [t for t in s.targets if t not in names]
+                if names and not any(t.id in all_names(other) for t in names for other in others):
+                    self.statement(ast.copy_location(ast.Assign([*names, *others], s.value), s))
+                    return
                 if not all(isinstance(t, ast.Subscript) for t in s.targets):
                     raise self.source.refuse(s, "several targets", "put the name first, or write one per line")
                 value = ast.copy_location(Lowered(self.evaluate_first(s, self.tree(s.value))), s)
