@@ -138,3 +138,40 @@ def test_an_operand_that_is_never_evaluated_may_have_any_lengths():
 def test_what_a_loop_does_not_change_is_copied_before_it():
     adj = nb.adjoint(convolution)
     assert not [name for name in adj.report(CUBE, KERNEL) if name.startswith("weights")]
+
+
+def a_column(x):
+    z = np.array([0.0, 0.5, 1.0]).reshape(3, -1)
+    return np.sum((x - z) ** 2)
+
+
+def a_row(x):
+    z = np.array([0.0, 0.5, 1.0, x[0, 0]]).reshape(-1, 4)
+    y = np.zeros((3, 4))
+    y[:] = x * z
+    return np.sum(y * y)
+
+
+def columns_in_a_loop(x):
+    w = np.zeros((2, 2))
+    w[0, 1] = 2.0
+    total = np.sum(w.reshape(-1, 2, 2) * x[0, 0])
+    for t in range(3):
+        q = np.ones(3)
+        q[t] = x[t, 0]
+        total += np.sum(x * q.reshape(3, -1))
+    return total
+
+
+def too_many_rows(x):
+    return np.sum(np.array([0.0, 0.5, 1.0]).reshape(4, -1)) * x[0, 0]
+
+
+@pytest.mark.parametrize("f", [a_column, a_row, columns_in_a_loop])
+def test_inferred_lengths_of_one_broadcast(f):
+    agrees(f, (np.random.default_rng(2).normal(size=(3, 4)),))
+
+
+def test_inferred_lengths_that_do_not_fit():
+    with pytest.raises(ValueError, match="another number of elements"):
+        nb.adjoint(too_many_rows).value_and_grad(np.ones((3, 4)))

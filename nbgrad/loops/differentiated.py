@@ -45,7 +45,7 @@ from .frontend.lowering import lower
 from .frontend.source import Source
 from .frontend.tuple_arguments import argnum_indices
 from .frontend.wrapped_calls import source_of
-from .ir.passes import checked, recorded
+from .ir.passes import Pass, checked, enabled, recorded, without
 from .ir.statements import Alloc, Function, If, walk
 from .ir.type_inference import infer
 from .planning import plan
@@ -150,7 +150,7 @@ class _Differentiated(FlattensArguments, Derived):
         source = self._source_for(args)
         ranks, kinds = ranks_and_kinds(source, args)
         single, doubles = has_float32(args), float64_among_float32(source, args)
-        key = (source, generate, differentiated, doubles, *ranks.values(), *kinds.values())
+        key = source, generate, differentiated, doubles, enabled(Pass.STRIP_MINING), *ranks.values(), *kinds.values()
         large = are_large(args) and not self._fixed_buffers
         unit_axes: frozenset[tuple[str, int]] = frozenset()
         while True:
@@ -192,7 +192,8 @@ class _Differentiated(FlattensArguments, Derived):
             return self._source
         assert self._inner_transform is not None
         count = len(parameters(self._inner_transform._source_for(args)))
-        program = self._inner_transform._generated(args[:count])
+        with without(Pass.STRIP_MINING):  # of loops in blocks derivatives are slower than those of others, in blocks
+            program = self._inner_transform._generated(args[:count])
         if isinstance(program, CheckpointedVariant):
             raise TraceError(
                 f"{self.__name__}: the adjoint has checkpoints, and cannot be differentiated; for second derivatives "

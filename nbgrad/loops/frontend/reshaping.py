@@ -12,7 +12,21 @@ from typing import TYPE_CHECKING
 
 from ..ir.affine import is_length
 from ..ir.statements import Alloc, Block, Check, Function, If, Like, Loop, Store, Swap, walk
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Logical, Shape, Term, Variable
+from ..ir.terms import (
+    MINUS_ONE,
+    ONE,
+    ZERO,
+    Binary,
+    Compare,
+    Constant,
+    DType,
+    Element,
+    Logical,
+    Shape,
+    Term,
+    Variable,
+    substitute,
+)
 from .array_expressions import ArrayExpr, Elementwise, Leaf, copy_of_values
 from .syntax import unparse
 from .views import Axis, View, add_indices, axis_length, product
@@ -36,12 +50,18 @@ def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[Term]) ->
         raise low.source.refuse(node, f"{unparse(node)}, with more than one unknown length", "give all lengths but one")
     if MINUS_ONE in sizes:
         others = _number([n for n in sizes if n is not MINUS_ONE])
-        inferred = total if others is ONE else Binary("//", total, others)
+        inferred = total if others is ONE else _quotient(substitute(total, low.shared.constant_lengths), others)
         sizes = [inferred if n is MINUS_ONE else n for n in sizes]
     if (number := _number(sizes)) is not total:
         message = f"{low.lowered_function.name}: {unparse(node)} has another number of elements"
         low.out.append(Check(Compare(("!=",), (number, total)), message))
     return _under_shape(low, view, [_length(low, n) for n in sizes])
+
+
+def _quotient(total: Term, others: Term) -> Term:
+    if isinstance(total, Constant) and isinstance(others, Constant) and others.value:
+        return Constant(total.value // others.value)  # an axis of length 1 broadcasts
+    return Binary("//", total, others)
 
 
 def _under_shape(low: Expressions, view: View, lengths: list[Term]) -> View:

@@ -22,6 +22,7 @@ from ..ir.terms import (
     ONE,
     ZERO,
     Compare,
+    Constant,
     DType,
     Global,
     Length,
@@ -74,6 +75,7 @@ class LoweringState:
     lowered_function: Function
     names: Names
     sizes: dict[str, list[Term]] = field(default_factory=dict)  # lengths of arrays, along each axis
+    constant_lengths: dict[Term, Term] = field(default_factory=dict)  # of local arrays whose lengths are constants
     element_kinds: dict[str, str] = field(default_factory=dict)  # kinds of local arrays when allocated, "" if not known
     reshaped: dict[str, View] = field(default_factory=dict)  # the view that a reshaped array shares its elements with
     reshaped_groups: dict[str, list[tuple[range, range]]] = field(default_factory=dict)  # see :mod:`.reshaping`
@@ -425,6 +427,7 @@ class Scope(IntegerBounds):
         once = self.runs_once and self.at_function_level
         varying = self.shared.varying_axes.get(name, set())
         known = [self.with_known_integers(n) for n in sizes]
+        self.shared.constant_lengths |= {Length(name, d): n for d, n in enumerate(known) if isinstance(n, Constant)}
         shape = sizes if once else known
         if once or (not varying and all(map(self.known_before_block, shape))):
             ahead = self.out is not self.shared.top  # in a called function, whose hoisted arrays come before

@@ -37,6 +37,7 @@ class Pass(Enum):
     INVARIANT_FACTORS = "loop-invariant factors"
     NAMED_VALUES = "common subexpressions"
     VECTORIZATION = "vectorization"
+    STRIP_MINING = "strip-mining"
     LOCAL_REVERSAL = "iteration-local reversal"
     DEFERRED_UPDATES = "deferred updates"
     SAVES_BEFORE_LOOPS = "saves before loops"

@@ -13,6 +13,7 @@ from ..analysis.cost_model import is_expensive
 from ..analysis.dependence import Index
 from ..ir.affine import distance, offset
 from ..ir.functions import is_cheap, vectorized
+from ..ir.passes import Pass, enabled
 from ..ir.statements import (
     Assign,
     Function,
@@ -40,7 +41,7 @@ def vectorize_calls(f: Function, plan: Plan) -> set[Statement]:
     """Replace the calls in eligible loops. Returns the statements of these loops."""
     statements: set[Statement] = set()
     for loop in [s for s in walk(f.body) if isinstance(s, Loop)]:
-        sums = {s for s in loop.body if _is_sum(s, loop, f)}
+        sums = {s for s in loop.body if enabled(Pass.STRIP_MINING) and _is_sum(s, loop, f)}
         equivalents = _functions(loop, f) if _is_vectorizable(loop, plan, sums) else {}
         if equivalents:
             plan.strip_mined_loops |= {loop} if sums else set()
