@@ -38,8 +38,10 @@ NaN. The rules behind the rows:
   `einsum`) multiply and add as they always did, and do not have it: 0 times an operand that is infinite is NaN there.
   Nor have `LayerNorm` and the other normalizations, which have poles at infinite operands alone.
   Compiled programs keep it where a derivative has poles or a condition chose the zero, adjoints of loops where the
-  derivative of a statement has poles, and where a root within one is multiplied by zero. Within a statement they have
-  no other: `exp(-1/(x*x))` and `sqrt(x)**2` have NaN at 0, and 0 as two statements; tangents have NaN. Nor where a
+  derivative of a statement has poles, where a root within one is multiplied by zero, and everywhere in functions that
+  look for NaN (`np.nansum((y - a*x)**2)`, `if np.isnan(r): continue`, `r == r`): what these leave out contributes 0,
+  and its partners have their gradients without it. Otherwise they have none
+  within a statement: `exp(-1/(x*x))` and `sqrt(x)**2` have NaN at 0, and 0 as two statements; tangents have NaN. Nor where a
   factor is a variable that is infinite itself: in `l = log(x); h = l*x` the derivative of `h` by `x` at 0 is `l`.
 
 Each block is one operator: operands, the result `y`, and the gradient of the sum of `y`. The tests run these rows, with

@@ -5,13 +5,30 @@ What the caller's arrays hold is not known, and not assumed to be infinite.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Set
+
+import numpy as np
 
 from ...kernels import scalar as vm
 from ..ir.functions import FUNCTIONS
-from ..ir.statements import Assign, Function, Store, Swap, walk
+from ..ir.statements import Assign, Check, Function, Store, Swap, terms_of, walk
 from ..ir.strong_chains import OVERFLOWING
-from ..ir.terms import ZERO, Binary, Call, Constant, Element, Global, Item, Select, Term, Unary, Variable, subterms
+from ..ir.terms import (
+    ZERO,
+    Binary,
+    Call,
+    Compare,
+    Constant,
+    Element,
+    Global,
+    Item,
+    Select,
+    Term,
+    Unary,
+    Variable,
+    subterms,
+)
 
 __all__ = ["may_hold_infinities", "overflowing_divisors"]
 
@@ -26,8 +43,26 @@ _LOGARITHMS = {vm.log, vm.log2, vm.log10, vm.log1p}
 
 
 def may_hold_infinities(f: Function) -> frozenset[str]:
-    """The names of the scalars and arrays of `f` that may hold infinities, wherever control goes."""
-    return frozenset(_reached(_values(f), set()))
+    """The names of the scalars and arrays of `f` that may hold infinities, wherever control goes.
+
+    Where `f` looks for NaN, not to raise an error but to replace it or leave it out, that is every name: 0 times NaN is
+    NaN, too.
+    """
+    values = _values(f)
+    read = (t for s in walk(f.body) if not isinstance(s, Check) for t in subterms(*terms_of(s)))
+    if any(map(_looks_for_nan, read)):
+        return frozenset({*values, *f.parameters})
+    return frozenset(_reached(values, set()))
+
+
+def _looks_for_nan(term: Term) -> bool:
+    """Whether a term is ``isnan(x)``, ``isfinite(x)``, ``x != x`` or ``x == x``."""
+    match term:
+        case Call(Global(value=function)):
+            return function in (np.isnan, math.isnan, np.isfinite, math.isfinite)
+        case Compare(("!=",) | ("==",), (a, b)):
+            return a is b
+    return False
 
 
 def overflowing_divisors(f: Function) -> frozenset[str]:
