@@ -40,9 +40,9 @@ NaN. The rules behind the rows:
   Compiled programs keep it where a derivative has poles or a condition chose the zero, adjoints of loops where the
   derivative of a statement has poles, where a root within one is multiplied by zero, and everywhere in functions that
   look for NaN (`np.nansum((y - a*x)**2)`, `if np.isnan(r): continue`, `r == r`): what these leave out contributes 0,
-  and its partners have their gradients without it. Otherwise they have none
-  within a statement: `exp(-1/(x*x))` and `sqrt(x)**2` have NaN at 0, and 0 as two statements; tangents have NaN. Nor where a
-  factor is a variable that is infinite itself: in `l = log(x); h = l*x` the derivative of `h` by `x` at 0 is `l`.
+  and its partners have their gradients without it. Otherwise they have none within a statement: `exp(-1/(x*x))` and
+  `sqrt(x)**2` have NaN at 0, and 0 as two statements; tangents have NaN. Nor where a factor is a variable that is
+  infinite itself: in `l = log(x); h = l*x` the derivative of `h` by `x` at 0 is `l`.
 
 Each block is one operator: operands, the result `y`, and the gradient of the sum of `y`. The tests run these rows, with
 `backward()` and with `create_graph=True`. This page is generated from them: `python tests/kink_page.py`.
