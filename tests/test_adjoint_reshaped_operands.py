@@ -167,7 +167,14 @@ def too_many_rows(x):
     return np.sum(np.array([0.0, 0.5, 1.0]).reshape(4, -1)) * x[0, 0]
 
 
-@pytest.mark.parametrize("f", [a_column, a_row, columns_in_a_loop])
+def another_array_of_the_name(x):
+    z = np.array([1.0, x[0, 0], 2.0])
+    total = np.sum(x * z.reshape(3, -1))
+    z = np.ones(3 * x.shape[1]) * x[0, 1]
+    return total + np.sum(z.reshape(3, -1) * x)
+
+
+@pytest.mark.parametrize("f", [a_column, a_row, columns_in_a_loop, another_array_of_the_name])
 def test_inferred_lengths_of_one_broadcast(f):
     agrees(f, (np.random.default_rng(2).normal(size=(3, 4)),))
 

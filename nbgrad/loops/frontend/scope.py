@@ -427,7 +427,10 @@ class Scope(IntegerBounds):
         once = self.runs_once and self.at_function_level
         varying = self.shared.varying_axes.get(name, set())
         known = [self.with_known_integers(n) for n in sizes]
-        self.shared.constant_lengths |= {Length(name, d): n for d, n in enumerate(known) if isinstance(n, Constant)}
+        for d, n in enumerate(known):
+            self.shared.constant_lengths.pop(Length(name, d), None)  # of an array that had the name before
+            if isinstance(n, Constant) and d not in varying:
+                self.shared.constant_lengths[Length(name, d)] = n
         shape = sizes if once else known
         if once or (not varying and all(map(self.known_before_block, shape))):
             ahead = self.out is not self.shared.top  # in a called function, whose hoisted arrays come before
