@@ -44,7 +44,8 @@ def vectorize_calls(f: Function, plan: Plan) -> set[Statement]:
         sums = {s for s in loop.body if enabled(Pass.STRIP_MINING) and _is_sum(s, loop, f)}
         equivalents = _functions(loop, f) if _is_vectorizable(loop, plan, sums) else {}
         if equivalents:
-            plan.strip_mined_loops |= {loop} if sums else set()
+            if sums:
+                plan.strip_mined_loops.add(loop)
             ours = {called: Global(f.names.imported(*ours, ours[1]), ours[1]) for called, ours in equivalents.items()}
             for s in loop.body:
                 s.value = _with_functions(s.value, ours)  # type: ignore[attr-defined]
