@@ -1,13 +1,14 @@
 """nbgrad on a GPU, eager and compiled, beside torch (also compiled, and as CUDA graphs), jax and cupy, where installed.
 
-    python benchmarks/gpu.py [PATTERN ...] [--device 0] [--rounds 20] [--json FILE] [--tiny]
+    python benchmarks/gpu.py [PATTERN ...] [--device 0] [--rounds 20] [--only LIBRARY ...] [--json FILE] [--tiny]
 
 Each workload is compiled, compared with the same in float64 on the CPU, warmed up, and timed by the device's events:
 medians of rounds. What the card can do is measured first: bytes per second of a copy, operations per second of a matrix
 product. The table comes last: milliseconds per call, the fraction of that ceiling that the faster of nbgrad's two
 reaches, and its time as a fraction of that of the fastest other library. `nbgrad.own` are products by nbgrad's kernel,
-where `nbgrad` has cublasLt. Nobody uses TF32. `--tiny` runs small sizes once, in Numba's simulator too
-(``NUMBA_ENABLE_CUDASIM=1``), to see that everything works; its figures mean nothing.
+where `nbgrad` has cublasLt. Nobody uses TF32. The file has what was measured so far, after each workload. `--tiny` runs
+small sizes once, in Numba's simulator too (``NUMBA_ENABLE_CUDASIM=1``), to see that everything works; its figures mean
+nothing.
 """
 
 from __future__ import annotations
@@ -199,6 +200,7 @@ class Torch:
         if not torch.cuda.is_available():
             raise ImportError("torch sees no GPU")
         torch.cuda.set_device(ctx.device_id)
+        torch.backends.cudnn.allow_tf32 = False  # as in its matrix products
         self.torch = torch
         self.compiled = compiled
         self.graph = graph
@@ -434,6 +436,7 @@ def main() -> None:
     parser.add_argument("patterns", nargs="*", help="parts of the names of the workloads that are wanted")
     parser.add_argument("--device", type=int, default=0)
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--only", nargs="+", choices=LIBRARIES, default=list(LIBRARIES), metavar="LIBRARY")
     parser.add_argument("--json", type=Path, default=None)
     parser.add_argument("--tiny", action="store_true")
     asked = parser.parse_args()
@@ -442,14 +445,21 @@ def main() -> None:
         sys.setswitchinterval(1e-5)  # its threads wait for one another
     rounds = 1 if asked.tiny else asked.rounds
     columns = {}
-    for name, start in LIBRARIES.items():
+    for name in asked.only:
         try:
-            columns[name] = start(ctx)
+            columns[name] = LIBRARIES[name](ctx)
         except Exception as err:  # whatever keeps a library from this device
             print(f"without {name}: {err}", file=sys.stderr)
     every = tasks(asked.tiny)
     ceiling = ceilings(ctx, every, rounds)
     results: dict[str, dict[str, Any]] = {}
+    record = {
+        "device": driver.name(asked.device),
+        "products": cublas.status(asked.device),
+        "tiny": asked.tiny,
+        "ceilings": ceiling,
+        "results": results,
+    }
     for task in every:
         if asked.patterns and not any(p in task.name for p in asked.patterns):
             continue
@@ -469,16 +479,9 @@ def main() -> None:
             "fraction": own and fraction(task, own, ceiling),
             "to best": own / best if own and best else None,
         }
-        print(f"{task.name}: done", file=sys.stderr)
-    record = {
-        "device": driver.name(asked.device),
-        "products": cublas.status(asked.device),
-        "tiny": asked.tiny,
-        "ceilings": ceiling,
-        "results": results,
-    }
-    if asked.json is not None:
-        asked.json.write_text(json.dumps(record, indent=1), encoding="utf-8")
+        print(table({task.name: results[task.name]}, list(columns)).splitlines()[1], file=sys.stderr)
+        if asked.json is not None:
+            asked.json.write_text(json.dumps(record, indent=1), encoding="utf-8")
     rates = [f"{name} {rate / 1e12:.4g} TFLOP/s" for name, rate in ceiling.items() if name != "copy"]
     print(f"{record['device']}, large products by {record['products']}")
     print(", ".join([f"copy {ceiling['copy'] / 1e9:.4g} GB/s", *rates]))

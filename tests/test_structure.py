@@ -275,6 +275,7 @@ NUMBA_OUTSIDE = {
     "loops.custom_rules": {"NumbaError", "as_dtype", "types"},
     "loops.frontend.function_table": {"prange", "types"},
     "loops.frontend.iteration": {"pndindex", "prange"},
+    "loops.frontend.number_types": {"types"},
     "loops.frontend.primitive_calls": {"NumbaError"},
     "loops.ir.type_inference": {"NumbaError"},
     "loops.runtime.index_errors": {"add_symbol", "as_dtype"},

@@ -26,11 +26,13 @@ from .array_expressions import (
     copy_of_values,
     record_order,
 )
-from .element_types import element_type
+from .element_types import ElementType
 from .function_table import lowers
 from .implicit_errors import check_size
 from .memory_order import record_sharing
+from .number_types import named_dtype
 from .reshaping import contiguous
+from .static_values import static_value
 from .syntax import unparse
 from .views import View, add_indices, axis_length, multiply_indices
 
@@ -189,19 +191,18 @@ class ArrayCreation:
         return Like(name), self.low.shared.dtypes.get(name, DType(name)) if ruled else DType(name)
 
     def dtype_of(self, node: ast.expr) -> tuple[str | Like, Term]:
-        found = element_type(self.low, node)
-        if found is not None and found.array is not None:
-            return self.kind_and_dtype_of(found.array)
-        requested: Any = self.low.resolve(node) if found is None else found.cast
-        dtypes: dict[object, object] = {float: np.float64, int: np.int64, bool: np.bool_}
-        try:
-            requested = dtypes.get(requested, requested)
-            letter = np.dtype(requested).kind if requested is not None else ""
-            kind = {"f": "float", "i": "int", "u": "int", "b": "bool"}[letter]
-        except (TypeError, KeyError):
-            raise self.refuse("an array of this dtype", "use float64, float32, bool or an integer type") from None
-        name = np.dtype(requested).name if kind != "bool" else "bool_"
-        if name == "float16":
+        static = static_value(self.low, node)
+        requested = None if static is None else static.value
+        if isinstance(requested, ElementType):
+            if requested.array is not None:
+                return self.kind_and_dtype_of(requested.array)
+            requested = requested.cast
+        dtype = None if requested is None else named_dtype(requested)
+        kind = "" if dtype is None else {"f": "float", "i": "int", "u": "int", "b": "bool"}.get(dtype.kind, "")
+        if dtype is None or not kind or not dtype.isnative:
+            raise self.refuse("an array of this dtype", "use float64, float32, bool or an integer type")
+        name = dtype.name if kind != "bool" else "bool_"
+        if name in ("float16", "longdouble", "float128"):
             raise self.refuse("an array of this dtype", "use float64 or float32")
         return kind, Global(f"np.{name}", getattr(np, name))
 

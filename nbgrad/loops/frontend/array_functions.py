@@ -14,6 +14,7 @@ from ..ir.affine import distance
 from ..ir.names import called as call_of
 from ..ir.statements import Check
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, Length, Select
+from .array_attributes import imaginary_part
 from .array_creation import ArrayCreation
 from .array_expressions import (
     ArrayExpr,
@@ -253,6 +254,24 @@ def integers(low: Calls, node: ast.Call, arguments: list[ast.expr]) -> list[int]
 def _astype(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     creation = ArrayCreation(low, node)
     return creation.converted(low.tree(node.args[0]), *creation.dtype_of(node.args[1]))
+
+
+@lowers(np.ndarray.item, arguments=(1, 1))
+def _item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    tree = low.tree(node.args[0])
+    if not isinstance(tree, Scalar):
+        raise low.source.refuse(node, "the method item of an array with axes", "index it")
+    return tree
+
+
+@lowers(np.real, arguments=(1, 1))
+def _real(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return low.tree(node.args[0])
+
+
+@lowers(np.imag, arguments=(1, 1))
+def _imag(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return imaginary_part(low.tree(node.args[0]))
 
 
 def _library(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:

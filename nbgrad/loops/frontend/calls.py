@@ -43,6 +43,7 @@ from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, no_function, row_of
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
+from .number_types import is_number_type
 from .overloads import with_implementation
 from .record_types import is_record
 from .records import copy_of_record, instance_of_method, refuse_record, views_of
@@ -51,6 +52,7 @@ from .reductions import Reductions
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
 from .syntax import all_names, bound_name, children, owner_of, unparse
+from .tuple_arguments import is_static
 from .views import NUMBERS
 
 if TYPE_CHECKING:
@@ -356,7 +358,7 @@ class Calls(Expressions):
                     arguments[name] = ast.Constant(p.default)
                 elif isinstance(p.default, NUMBERS) and not unsupported_constant(p.default):
                     arguments[name] = ast.copy_location(Lowered(Scalar(literal(p.default))), node)
-                elif callable(p.default) and not isinstance(p.default, type):
+                elif is_static(p.default):
                     arguments[name] = ast.copy_location(Lowered(Static(p.default)), node)
                 elif not isinstance(p.default, ast.AST):
                     tree = self.captured_value(node, self.names.fresh(name), p.default)
@@ -406,12 +408,10 @@ class Calls(Expressions):
             return self.defined("lambda", node)
         if isinstance(node, ast.Name):
             function = self.function_of(node)
-            if callable(function) and not isinstance(function, type):
-                return function
-            return function if isinstance(function, Source) else None
-        if isinstance(node, ast.Attribute) and callable(self.resolve(node)):
-            return self.resolve(node)
-        return None
+            plain = callable(function) and not isinstance(function, type)
+            return function if plain or isinstance(function, Source) or is_number_type(function) else None
+        found = self.resolve(node) if isinstance(node, ast.Attribute) else None
+        return found if callable(found) or is_number_type(found) else None
 
     def defined(self, name: str, node: ast.FunctionDef | ast.Lambda) -> Source:
         def evaluated(default: ast.expr) -> ast.expr:

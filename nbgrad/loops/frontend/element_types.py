@@ -1,4 +1,4 @@
-"""Types as values: ``type(x)``, ``x.dtype``, ``x.dtype.type``, and names that are bound to one of these."""
+"""Types of what a function computes, as values: ``type(x)``, ``x.dtype``, and names that are bound to one of these."""
 
 from __future__ import annotations
 

@@ -25,13 +25,13 @@ from ..ir.terms import (
     Compare,
     Constant,
     Global,
-    Length,
     Term,
     Unary,
     Variable,
     integer,
 )
 from .advanced_indexing import IndexedView, check_index_array, element_kind, gather_view, lower_index_array, reads_mask
+from .array_attributes import array_attribute
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
@@ -54,18 +54,14 @@ from .implicit_errors import check_division, in_range, index_may_raise
 from .numpy_library import masked
 from .record_types import is_record
 from .records import attribute_of_record, item_of_record
-from .reshaping import contiguous, reshaped, with_plain_indices
+from .reshaping import with_plain_indices
 from .scope import Pack
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import is_new_axis, owner_of, unparse
-from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, from_either_end, product
+from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, from_either_end
 
 __all__ = ["Expressions"]
-
-
-#: Attributes of a number, as of an array without axes.
-_OF_NUMBERS: dict[str, ArrayExpr] = {"shape": TupleExpr([]), "ndim": Scalar(ZERO), "size": Scalar(ONE)}
 
 
 class Expressions(CapturedConstants):
@@ -219,7 +215,8 @@ class Expressions(CapturedConstants):
         if pack is not None:
             return self.several(pack)
         if self.is_local_name(node.id):
-            return Scalar(Variable(self.local(node)))
+            function = self.function_argument(node)
+            return Scalar(Variable(self.local(node))) if function is None else Static(function)
         if node.id not in self.source.outer_values:
             raise self.source.refuse(node, f"{node.id}, which is not defined", "define it, or pass it as an argument")
         value = self.source.outer_values[node.id]
@@ -244,31 +241,10 @@ class Expressions(CapturedConstants):
                 node = with_location(ast.Attribute(owner, node.attr, node.ctx), node)
         value, module = self.resolve(node), self.resolve(owner)
         if value is None and module is None:
-            return self.array_attribute(node)
+            return array_attribute(self, node)
         if isinstance(value, bool | int | float | np.number) and (module is math or module is np):
             return Scalar(Global(f"{'math' if module is math else 'np'}.{node.attr}", getattr(module, node.attr)))
         return self.captured_value(node, node.attr, value)
-
-    def array_attribute(self, node: ast.Attribute) -> ArrayExpr:
-        """An attribute of an array: shape, size, ndim or T; those of a number are those of an array without axes."""
-        tree = self.tree(node.value)
-        if isinstance(tree, Scalar) and node.attr in _OF_NUMBERS:
-            return _OF_NUMBERS[node.attr]
-        view = self.view_of(tree, node.value)
-        if node.attr == "T":
-            return Leaf(view.transposed)
-        if node.attr == "shape":
-            return TupleExpr([Scalar(n) for n in self.shape(view)])
-        if node.attr == "ndim":
-            return Scalar(Constant(view.rank))
-        if node.attr == "size":
-            if self.is_whole(view) and view.name in self.lowered_function.parameters:
-                return Scalar(Length(view.name, None))
-            return Scalar(product(self.shape(view)))
-        if node.attr == "flat" and contiguous(self, view):
-            return Leaf(view if view.rank == 1 else reshaped(self, node, view, [MINUS_ONE]))
-        instead = "take ravel() to read" if node.attr == "flat" else "use shape, size, ndim or T, or an argument"
-        raise self.source.refuse(node, f"the attribute {unparse(node)}", instead)
 
     def shape(self, view: View) -> list[Term]:
         return [axis_length(view.axis(d)) for d in range(view.rank)]

@@ -156,6 +156,7 @@ for _function, _arguments in (
 ):  # fmt: skip
     _ROWS[_function] = Known(_function, None, _arguments, shares=True)
 _ROWS[type] = Known(type, None, (1, 1))  # element_types
+_ROWS[np.dtype] = Known(np.dtype, None, (1, 1))  # static_values
 _ROWS[isinstance] = Known(isinstance, None, (2, 2))  # of tuples: partial_evaluation
 _ROWS[np.shape] = Known(np.shape, None, (1, 1))
 _ROWS[np.ndarray.fill] = Known(np.ndarray.fill, None, (2, 2), writes=True)  # a statement: Lowering.effect

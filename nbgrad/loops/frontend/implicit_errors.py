@@ -278,7 +278,8 @@ _NO_ERRORS = (
     np.hstack, np.identity, np.inner, np.isclose, np.less, np.less_equal, np.logaddexp, np.logical_and,
     np.logical_not, np.logical_or, np.matmul, np.max, np.mean, np.min, np.moveaxis, np.multiply, np.nan_to_num,
     np.nanmean, np.nanprod, np.nansum, np.ndenumerate, np.ndim, np.ndindex, np.negative, np.nonzero, np.not_equal,
-    np.ones, np.ones_like, np.outer, np.positive, np.prod, np.rad2deg, np.radians, np.ravel, np.remainder,
+    np.conj, np.imag, np.ones, np.ones_like, np.outer, np.positive, np.prod, np.rad2deg, np.radians, np.ravel, np.real,
+    np.remainder,
     np.reshape, np.rot90, np.shape, np.sort, np.stack, np.std, np.subtract, np.sum, np.swapaxes, np.trace,
     np.transpose, np.tril, np.triu, np.var, np.vdot, np.vstack, np.where, np.zeros, np.zeros_like,
 )  # fmt: skip

@@ -42,7 +42,8 @@ def _joined(op: str) -> Callable[..., Term]:
 OPERATORS: dict[object, Callable[..., Term]] = {
     np.add: partial(Binary, "+"), np.subtract: partial(Binary, "-"), np.multiply: partial(Binary, "*"),
     np.divide: partial(Binary, "/"), np.remainder: partial(Binary, "%"), np.floor_divide: partial(Binary, "//"),
-    np.negative: partial(Unary, "-"), np.positive: partial(Unary, "+"), np.logical_not: partial(Unary, "not"),
+    np.negative: partial(Unary, "-"), **dict.fromkeys((np.positive, np.conj), partial(Unary, "+")),
+    np.logical_not: partial(Unary, "not"),
     np.less: _compared("<"), np.less_equal: _compared("<="), np.greater: _compared(">"),
     np.greater_equal: _compared(">="), np.equal: _compared("=="), np.not_equal: _compared("!="),
     np.logical_and: _joined("and"), np.logical_or: _joined("or"),
@@ -58,3 +59,5 @@ def _operator(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
 for _function in OPERATORS:
     _number = getattr(_function, "nin", 1)
     lowers(_function, arguments=(_number, _number))(_operator)
+for _method in (np.ndarray.conj, np.ndarray.conjugate):
+    lowers(_method, arguments=(1, 1))(lambda low, node, called, hint: _operator(low, node, np.conj, hint))

@@ -284,7 +284,7 @@ class Scope(IntegerBounds):
             function = self.functions.get(node.id)
             if function is UNCERTAIN:
                 raise self.source.refuse(
-                    node, f"the function {node.id}, which may be another one", "call each by its name"
+                    node, f"the function or type {node.id}, which may be another one", "use each by its name"
                 )
             if function is not None:
                 return self.source.differentiable(function)

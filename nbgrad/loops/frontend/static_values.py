@@ -9,11 +9,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 from ...core.source_text import constant_source
 from .array_expressions import Lowered, Static
 from .chosen_items import chosen_item
 from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of, known_key
 from .element_types import ElementType, element_type
+from .number_types import is_number_type, named_dtype
 from .scope import UNCERTAIN
 from .syntax import subtrees
 
@@ -60,8 +63,17 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
         outside = low.source.outer_values.get(node.id)
         if isinstance(outside, str) and not low.is_local_name(node.id):
             return Static(outside)
-    function = element_type(low, node) or low.function_argument(node)
-    return None if function is None else Static(function)
+    found = element_type(low, node) or low.function_argument(node) or _written_dtype(low, node)
+    return None if found is None else Static(found)
+
+
+def _written_dtype(low: Expressions, node: ast.expr) -> np.dtype | None:
+    """What ``np.dtype("f8")`` is; None for other expressions."""
+    match node:
+        case ast.Call(func=function, args=[only], keywords=[]) if low.resolve(function) is np.dtype:
+            named = static_value(low, only)
+            return None if named is None else named_dtype(named.value)
+    return None
 
 
 def static_item(low: Scope, node: ast.Attribute | ast.Subscript) -> Static | None:
@@ -100,6 +112,8 @@ def described(static: Static, text: str) -> str:
     if isinstance(value, str):
         said = constant_source(value)
         return said if said == text else f"{text}, which is the string {said}"
+    if is_number_type(value):
+        return f"{text}, which is a type"
     kinds = {ElementType: "a type", GeneratorArgument: "a random generator", Dictionary: "a dictionary"}
     return f"{text}, which is {'None' if value is None else kinds.get(type(value), 'a function')}"
 

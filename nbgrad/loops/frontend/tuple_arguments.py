@@ -15,6 +15,7 @@ import numpy as np
 
 from ...errors import AttrError, DTypeError
 from .instance_types import InstanceType, as_direction, is_instance, number_parameters, type_of_instance
+from .number_types import is_number_type
 from .record_types import RecordType, is_record_argument, record_type
 
 __all__ = [
@@ -49,10 +50,11 @@ Form = tuple | StaticArgument | None
 
 
 def is_static(a: Any, bools: bool = False) -> bool:
-    """Whether an argument is a string, None or a function, or one of the `bools` where these are static, too."""
+    """Whether an argument is a string, None, a function, a type of numbers, or a bool where `bools` are static."""
     if is_instance(a):
         return False
-    return isinstance(a, str | None) or (callable(a) and not isinstance(a, type)) or (bools and isinstance(a, bool))
+    function = callable(a) and not isinstance(a, type)
+    return isinstance(a, str | None) or function or is_number_type(a) or (bools and isinstance(a, bool))
 
 
 def has_bools(args: tuple) -> bool:
