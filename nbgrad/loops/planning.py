@@ -36,6 +36,7 @@ from .transforms.if_conversion import convert_branches
 from .transforms.matrix_products import isolate_products
 from .transforms.privatization import privatize_arrays, rename_private_scalars
 from .transforms.scalar_replacement import replace_elements
+from .transforms.selection_sinking import sink_selections
 from .transforms.ssa import defer_update, hoist_factors, rename_reassigned
 from .transforms.vectorization import vectorize_calls
 
@@ -47,16 +48,17 @@ def plan_tangents(f: Function, wrt: set[str]) -> Plan:
 
     Inserts definitions for expensive calls, and for tests and loop bounds that change in what they control.
     """
-    _prepare(f)
+    _prepare(f, wrt)
     return _collect(f, wrt, ())
 
 
-def _prepare(f: Function) -> None:
+def _prepare(f: Function, wrt: set[str]) -> None:
     """The passes whose form of the function later ones keep: they run once."""
     run_pass(Pass.MATRIX_PRODUCTS, isolate_products, f)
     rename_private_scalars(f)
     checked(f, "privatization of scalars")
     run_pass(Pass.PRIVATIZATION, privatize_arrays, f)
+    run_pass(Pass.SELECTION_SINKING, sink_selections, f, wrt)
     if not f.single_precision:
         run_pass(Pass.IF_CONVERSION, convert_branches, f)
     run_pass(Pass.RENAMING, rename_reassigned, f)
@@ -86,7 +88,7 @@ def plan(f: Function, wrt: set[str], fused: bool = True) -> Plan:
     Where a plan shows that another form of the function would store less (an update at the end of an iteration, a
     scalar saved before a loop, an element in a scalar), the function is rewritten, and the plan is made again for it.
     """
-    _prepare(f)
+    _prepare(f, wrt)
     deferred: tuple[Statement, ...] = ()
     while True:
         result = _storage_plan(f, wrt, deferred, fused)

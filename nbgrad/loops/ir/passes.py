@@ -32,6 +32,7 @@ class Pass(Enum):
     # On the function, before it is differentiated.
     MATRIX_PRODUCTS = "products of matrices"
     PRIVATIZATION = "privatization of arrays"
+    SELECTION_SINKING = "sinking of selections"
     IF_CONVERSION = "if-conversion"
     RENAMING = "renaming"
     INVARIANT_FACTORS = "loop-invariant factors"

@@ -11,6 +11,7 @@ from itertools import combinations
 
 from ..analysis.cost_model import is_cheap_power
 from ..ir.functions import is_cheap, is_passive
+from ..ir.names import called
 from ..ir.statements import (
     Assign,
     Block,
@@ -32,6 +33,8 @@ __all__ = ["convert_branches"]
 
 #: Branches with more targets are left as they are.
 _MAX_TARGETS = 6
+#: What ``if k < low: k = low`` and the like are, by their comparison.
+_CLAMPS = {"<": max, "<=": max, ">": min, ">=": min}
 _Target = Variable | Element
 _Side = dict[_Target, Assign | Store]
 
@@ -49,7 +52,17 @@ def _convert_block(f: Function, block: Block) -> None:
             for inner in nested_blocks(s):
                 _convert_block(f, inner)
             at = block.index(s)
-            block[at : at + 1] = _converted(f, s, block[:at]) or [s]
+            block[at : at + 1] = _clamped(f, s) or _converted(f, s, block[:at]) or [s]
+
+
+def _clamped(f: Function, s: If) -> list[Statement]:
+    """``k = max(k, low)`` for ``if k < low: k = low`` of integers, by which indices have a bound; [] for others."""
+    match s.test, s.body, s.orelse:
+        case Compare((op,), (Variable(name) as scalar, bound)), [Assign() as assign], [] if op in _CLAMPS:
+            integers = {f.kinds.get(name), kind_of(bound, f)} == {"int"}
+            if integers and (assign.name, assign.value) == (name, bound):
+                return [replace(assign, value=called(_CLAMPS[op], scalar, bound), line=s.line)]
+    return []
 
 
 def _converted(f: Function, s: If, before: Block) -> list[Statement]:
