@@ -74,3 +74,21 @@ class TestTextsAndNoneInPrimitives:
     def test_second_derivatives(self):
         f = nb.primitive(weighted)
         np.testing.assert_allclose(nb.hessian(lambda x: f(x, "squares"))(X), 2 * np.eye(3), atol=1e-15)
+
+
+def with_default(x, w=np.array([1.0, 2.0, 4.0])):  # noqa: B008
+    return np.sum(x * w * w)
+
+
+def test_defaults_that_are_arrays():
+    adj, x = nb.adjoint(with_default), np.array([1.0, 3.0, 5.0])
+    default = with_default.__defaults__[0]
+    value, (to_x, to_w) = adj.value_and_grad(x)
+    assert value == with_default(x)
+    np.testing.assert_allclose(to_x, default**2)
+    np.testing.assert_allclose(to_w, 2 * x * default)
+    for found, right in zip(adj.vjp(x)(1.0), (to_x, to_w), strict=True):
+        np.testing.assert_array_equal(found, right)
+    np.testing.assert_allclose(adj.hvp((x,), (np.ones(3),))[1], 2 * default)
+    np.testing.assert_allclose(nb.tangent(with_default).jvp((x,), (np.ones(3),))[1], np.sum(default**2))
+    np.testing.assert_array_equal(default, [1.0, 2.0, 4.0])

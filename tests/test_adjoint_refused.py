@@ -76,7 +76,10 @@ AT_ONCE = {
 }
 AT_THE_CALL = {
     "return f'{a}'": "'{a}', as a result in",
-    "c = f'{a}'\nreturn c * a": "c, which is the string '{a}', as a number or array",
+    "return a if f'{n}' == '3' else n": "'{n}' where a number is expected",
+    "return a if 'x' + str(n) in ('x1', 'x3') else n": "'in' of something other than a tuple of numbers",
+    "c = 'a' if n > 1 else 'b'\nreturn a if c + 'x' == 'ax' else n": "'{c}x' where a number is expected",
+    "c = f'{a}'\nreturn c * a": "a string with values in it, '{a}', as a number or array",
     "c = 'a' if a > 0 else 2\nreturn a": "values of different forms",
     "r = None\nfor i in range(n):\n    r = a if r is None else r * a\nreturn r": "r is None, which depends",
     "if a > 0:\n    c = 'a'\nelse:\n    c = 'b'\nreturn a if c + c == 'aa' else n": "perhaps None, or one of several",

@@ -1,5 +1,6 @@
 """Later calls with arguments of known types skip the binding of arguments: what the first call checks, they do, too."""
 
+import math
 from collections import namedtuple
 
 import numpy as np
@@ -29,6 +30,22 @@ def overwrite(x, y):
 
 def solved(a, b):
     return np.linalg.solve(a, b)
+
+
+def early(x, a, b):
+    first = x[0]
+    x[0] = b
+    if a > 100.0:
+        return b * b
+    if a > 0.0:
+        w = math.exp(a)
+        total = 0.0
+        for k in range(1, x.size):
+            total += x[k] * w
+        return total
+    while a < 0.0:
+        a += first
+    return first + x[1] + x[2]
 
 
 def of_pair(pair, x):
@@ -71,6 +88,26 @@ def test_masks_are_not_lost_in_later_calls():
     for call in (adj.vjp, value.value_and_grad):
         with pytest.raises(DTypeError, match="mask"):
             call(masked, 2.0)
+
+
+def test_branches_that_leave_values_undefined():
+    adj = nb.adjoint(early)
+    for _ in range(3):
+        for a, b in ((200.0, 3.0), (2.0, 3.0), (-2.0, 3.0)):
+            x = X.copy()
+            pull = adj.vjp(x, a, b)
+            assert pull.value == early(X.copy(), a, b) and x[0] == b
+            to_x, to_a, to_b = pull((1.0, None))
+            if a == 200.0:
+                expected = np.zeros(3), 0.0, b * 2
+            elif a > 0.0:
+                expected = np.exp(a) * np.array([0.0, 1.0, 1.0]), np.exp(a) * 5.0, 0.0
+            else:
+                expected = np.ones(3), 0.0, 0.0
+            for found, right in zip((to_x, to_a, to_b), expected, strict=True):
+                np.testing.assert_allclose(found, right)
+    with pytest.raises(AttrError, match="read-only"):
+        adj.vjp(np.broadcast_to(1.0, 3), 2.0, 3.0)
 
 
 def test_axes_that_broadcast_in_a_later_call():

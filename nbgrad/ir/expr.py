@@ -303,8 +303,7 @@ _strong = Fn("strong", "({0} if {1} != {2} else {2})", finite=True)  # different
 def strong(e, factor) -> Expr:
     """`e`, which is linear in `factor`, and zero where `factor` is zero, whatever is infinite or NaN in `e`.
 
-    Only the factor is tested: infinity or NaN times a factor that is not zero stays so. Simplifications do not look
-    inside, so none can turn it into a plain product.
+    Infinity or NaN times another factor stays so. No simplification looks inside, or makes it a plain product.
     """
     e, factor = as_expr(e), as_expr(factor)
     if factor.fn is None and factor.value is not None:
@@ -357,9 +356,11 @@ def strip_strong(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
 
 
 def scaled_partial(g: Expr, partial: Expr) -> Expr:
-    """``g * partial``; selections stay outermost, so that a branch not taken cannot turn 0*inf into NaN."""
+    """``g * partial``; selections and strong products stay outermost: what they leave out cannot make 0*inf NaN."""
     if partial is ZERO or g is ZERO:
         return ZERO
+    if g.fn is _strong:
+        return strong(scaled_partial(g.args[0], partial), g.args[1])
     if g.fn is _select and (g.args[1] is ZERO or g.args[2] is ZERO):  # the cotangent of a branch
         condition, a, b = g.args
         return select(condition, scaled_partial(a, partial), scaled_partial(b, partial))
@@ -374,7 +375,9 @@ def scaled_partial(g: Expr, partial: Expr) -> Expr:
 
 
 def sum_of(a: Expr, b: Expr) -> Expr:
-    """``a + b``; selections by the same condition are added branch by branch."""
+    """``a + b``; selections by the same condition are added branch by branch, strong products of one factor within."""
+    if a.fn is _strong and b.fn is _strong and a.args[1] is b.args[1]:
+        return strong(sum_of(a.args[0], b.args[0]), a.args[1])
     if a.fn is _select and b.fn is _select and a.args[0] is b.args[0]:
         return select(a.args[0], sum_of(a.args[1], b.args[1]), sum_of(a.args[2], b.args[2]))
     return add(a, b)

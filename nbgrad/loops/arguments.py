@@ -101,7 +101,7 @@ def with_defaults(source: Source, args: tuple) -> tuple:
     if _has_kind(source, inspect.Parameter.VAR_POSITIONAL):
         return bind_arguments(source, args, {})
     missing = [p.default for p in source.signature.parameters.values()][len(args) :]
-    args = args if inspect.Parameter.empty in missing else (*args, *missing)
+    args = args if any(m is inspect.Parameter.empty for m in missing) else (*args, *missing)
     return tuple(map(_signed, args)) if any(isinstance(a, np.unsignedinteger) for a in args) else args
 
 

@@ -255,7 +255,7 @@ class Adjoint(_Differentiated):
         super()._clear_caches()
         # By types of arguments, where these are taken as they are: for the fast paths.
         self._fast_path: dict[tuple, tuple[AdjointVariant, Callable]] = {}
-        self._fast_halves: dict[tuple, tuple[AdjointVariant, SplitVariant]] = {}
+        self._fast_halves: dict[tuple, tuple[AdjointVariant, SplitVariant | TangentVariant]] = {}
         # The tangent of this adjoint, and the adjoint of the tangent, by the differentiated parameters.
         self._tangents: dict[tuple[int, ...], Tangent] = {}
         self._adjoints_of_tangents: dict[tuple[int, ...], Adjoint] = {}
@@ -318,14 +318,14 @@ class Adjoint(_Differentiated):
         key = types_of(args)
         known = None if kwargs else self._fast_halves.get(key)
         if known is not None:
-            program, halves = known
+            program, forward = known
             try:
                 program.admit(*args)
             except UnitAxis:
                 pass  # or larger matrices
             else:
                 self._last = program
-                return self._pullback(program, halves, args)
+                return self._pullback(program, forward, args)
         given, args = args, self._bound_arguments(args, kwargs)
         if (parts := self._flatten(args)) is not None:
             inner, form, flat = parts
@@ -344,17 +344,18 @@ class Adjoint(_Differentiated):
         ):  # fmt: skip
             if once:
                 raise TraceError(f"{self.__name__}: vjp would draw random numbers twice; use value_and_grad")
-            snapshot = copy_written(program.f, args)
-            return Pullback(partial(self._arrange_gradients, program), program, snapshot, self._primal(args))
+            halves = self._variant(TangentVariant, args, False)
         if self._takes_as_they_are(program, given, args):
             self._fast_halves[key] = program, halves
         return self._pullback(program, halves, args)
 
-    def _pullback(self, program: AdjointVariant, halves: SplitVariant, args: tuple) -> Pullback:
-        """Run the forward half."""
-        snapshot = copy_written(program.f, args)
-        results, state = halves.forward(args)
-        return Pullback(partial(self._arrange_gradients, program), program, snapshot, results, halves, state)
+    def _pullback(self, program: AdjointVariant, forward: SplitVariant | TangentVariant, args: tuple) -> Pullback:
+        """Run the forward half, or the function itself where the pullback runs both halves."""
+        form, snapshot = partial(self._arrange_gradients, program), copy_written(program.f, args)
+        if isinstance(forward, TangentVariant):
+            return Pullback(form, program, snapshot, forward.run(args))
+        results, state = forward.forward(args)
+        return Pullback(form, program, snapshot, results, forward, state)
 
     def _takes_as_they_are(self, program: AdjointVariant, given: tuple, bound: tuple) -> bool:
         """Whether arguments of these types are passed on as they were given."""

@@ -38,12 +38,14 @@ from . import (  # noqa: F401
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
 from .captured_values import unsupported_constant
 from .chosen_items import chosen_item
+from .comparisons import require_known
 from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, no_function, row_of
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
 from .number_types import is_number_type
+from .numbered_strings import error_of_other_use, with_names_changed
 from .overloads import with_implementation
 from .record_types import is_record
 from .records import copy_of_record, instance_of_method, refuse_record, views_of
@@ -376,11 +378,11 @@ class Calls(Expressions):
         arguments = self.arguments(node, source.signature)
         if (result := large_systems.lower_by_lapack(self, node, callee, arguments)) is not None:
             return result
-        source = source.with_renamed(self.shared.split_names, self.shared.numbered_strings)
+        source = self.renamed(source, arguments)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
         trees = []
         for p, a in arguments.items():
-            tree = constant_argument(self, source, self.tree_or_static(a))
+            tree = self.numbered_if(p in source.numbered, constant_argument(self, source, self.tree_or_static(a)))
             takes_lists = source.signature.parameters[p].annotation == "Array"
             self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)
             trees.append(tree)
@@ -429,6 +431,27 @@ class Calls(Expressions):
 
     def lowering(self, source: Source, around: object) -> Lowering:
         raise NotImplementedError
+
+    def renamed(self, source: Source, arguments: dict[str, ast.expr]) -> Source:
+        """A called function for these arguments: with numbers for strings, as its caller has them."""
+        numbered, texts = [], []
+        for p, a in arguments.items():
+            if isinstance(a, ast.Name):
+                require_known(self, a, a.id)
+            if isinstance(a, ast.Name) and a.id in self.source.numbered:
+                numbered.append(p)
+            elif isinstance(static := static_value(self, a), Static) and isinstance(static.value, str | None):
+                texts.append(p)
+        source = with_names_changed(source, self.shared.split_names, self.shared.strings, numbered, texts)
+        for p in numbered:
+            error = None if p in source.numbered else error_of_other_use(self.source, arguments[p], source, p)
+            if error is not None:
+                raise error
+        return source
+
+    def numbered_if(self, numbered: bool, tree: ArrayExpr) -> ArrayExpr:
+        """An argument; if it is to be `numbered`, the number of the string that it is."""
+        return Scalar(literal(self.shared.strings.of(tree.value))) if numbered and isinstance(tree, Static) else tree
 
     def bind_parameter(self, inner: Lowering, p: str, tree: ArrayExpr, node: ast.expr) -> None:
         """Bind the parameter `p` of an inlined function to an argument."""

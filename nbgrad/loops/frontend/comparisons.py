@@ -9,7 +9,7 @@ from ..ir.from_syntax import COMPARE
 from ..ir.terms import Compare, Constant, Logical
 from .array_expressions import ArrayExpr, Scalar, Static, TupleExpr, combine
 from .live_range_splitting import NeedsSplitting
-from .numbered_strings import can_be_numbered
+from .numbered_strings import error_of_other_use
 from .partial_evaluation import static_truth
 from .scope import UNCERTAIN
 from .syntax import unparse
@@ -17,7 +17,7 @@ from .syntax import unparse
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["lower_comparison"]
+__all__ = ["lower_comparison", "require_known"]
 
 
 def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
@@ -26,8 +26,7 @@ def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
     if holds is not None:
         return Scalar(Constant(holds))
     for name in [x.id for x in (node.left, *node.comparators) if isinstance(x, ast.Name)]:
-        if low.string_of(name) == Static(UNCERTAIN) and can_be_numbered(low.source.node, name):
-            raise NeedsSplitting(name, numbered=True)
+        require_known(low, node, name, not any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops))
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
         return _membership(low, node)
     if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
@@ -40,6 +39,16 @@ def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
         return _of_tuples(low, node, parts)
     ops = tuple([COMPARE[type(op)] for op in node.ops])
     return combine(lambda *operands: Compare(ops, operands), low.as_operands(node, parts))
+
+
+def require_known(low: Expressions, node: ast.expr, name: str, refuse: bool = True) -> None:
+    """Begin again with numbers for strings if a name stands for one of several; `refuse` it where that cannot be."""
+    if low.string_of(name) == Static(UNCERTAIN):
+        error = error_of_other_use(low.source, node, low.source, name)
+        if error is None:
+            raise NeedsSplitting(name, numbered=True)
+        if refuse:
+            raise error
 
 
 def _of_tuples(low: Expressions, node: ast.Compare, parts: list[ArrayExpr]) -> ArrayExpr:

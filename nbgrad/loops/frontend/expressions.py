@@ -55,7 +55,7 @@ from .numpy_library import masked
 from .record_types import is_record
 from .records import attribute_of_record, item_of_record
 from .reshaping import with_plain_indices
-from .scope import Pack
+from .scope import UNCERTAIN, Pack
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import is_new_axis, owner_of, unparse
@@ -112,7 +112,8 @@ class Expressions(CapturedConstants):
         tree = self.any_value(node)
         if isinstance(tree, Static):
             what = f"{described(tree, unparse(node))}, as a number or array"
-            raise self.source.refuse(node, what, "pass one, or test it with if before")
+            instead = "compare it with a string" if tree.value is UNCERTAIN else "pass one, or test it with if before"
+            raise self.source.refuse(node, what, instead)
         return tree
 
     def tree_or_static(self, node: ast.expr) -> ArrayExpr:

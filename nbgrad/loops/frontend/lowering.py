@@ -29,6 +29,7 @@ from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .memory_order import check_orders
+from .numbered_strings import StringNumbers, with_names_changed
 from .partial_evaluation import deciding_parameters, static_truth
 from .print_lowering import lower_print
 from .print_statements import prints
@@ -66,10 +67,10 @@ def lower(
     split_names: set[str] = set()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
-    numbered: set[str] = set()
+    strings = StringNumbers()
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments,
-               "varying_results": varying_results, "numbered_strings": numbered}  # fmt: skip
+               "varying_results": varying_results, "strings": strings}  # fmt: skip
     while True:
         try:
             return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
@@ -77,7 +78,7 @@ def lower(
             if err.varying:
                 varying_results.update(err.varying)
             else:
-                again = writable_copies if err.writable_copy else numbered if err.numbered else split_names
+                again = writable_copies if err.writable_copy else strings.names if err.numbered else split_names
                 again.add(err.name)
 
 
@@ -91,7 +92,8 @@ def _lower_once(
     **options: Any,
 ) -> Function:
     """One attempt, which splits the live ranges of `split_names` and gives `writable_copies` to parameters."""
-    source = source.with_renamed(split_names, options["numbered_strings"])
+    texts = [p for p, a in source.packs.items() if isinstance(a, StaticArgument) and isinstance(a.value, str | None)]
+    source = with_names_changed(source, split_names, options["strings"], texts=texts)
     where = f"{source.file}, line {source.first + 1}"
     names = Names({*all_names(source.node), *ranks}, free_variables(source.node))
     own = {p: names.fresh(p) if p in RESERVED else nfkc_name(p) for p in ranks}
@@ -123,7 +125,8 @@ def _lower_once(
     for p, pack in source.packs.items():
         if isinstance(pack, StaticArgument):
             value = pack.value
-            static = Scalar(Constant(value)) if isinstance(value, bool | int) else Static(value)
+            static: ArrayExpr = Scalar(Constant(value)) if isinstance(value, bool | int) else Static(value)
+            static = lowering.numbered_if(p in source.numbered, static)
             lowering.bind_parameter(lowering, p, static, source.node)
         elif isinstance(pack, list):
             lowering.tuples[p] = lowering.parameter_tuple(pack)

@@ -94,7 +94,7 @@ def _constant(low: Scope, node: ast.expr) -> Any:
     """The value of an expression at compile time, or `_UNKNOWN`."""
     match node:
         case ast.Constant(value=int() | float() | str() | None as value):
-            return value
+            return _UNKNOWN if isinstance(value, Message) else value
         case ast.UnaryOp(op=ast.USub()):
             inner = _constant(low, node.operand)
             return -inner if isinstance(inner, int | float) else _UNKNOWN

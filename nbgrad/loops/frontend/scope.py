@@ -38,6 +38,7 @@ from .array_expressions import Order, Scalar, Static
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
+from .numbered_strings import StringNumbers
 from .record_types import RecordType
 from .source import Source, source_of
 from .syntax import bound_to, first_name, stored_names
@@ -102,7 +103,7 @@ class LoweringState:
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
     split_names: set[str] = field(default_factory=set)  # names whose live ranges are split
-    numbered_strings: set[str] = field(default_factory=set)  # names that stand for numbers instead of strings
+    strings: StringNumbers = field(default_factory=StringNumbers)
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place

@@ -12,7 +12,7 @@ import copy
 import functools
 import inspect
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, cast
 
 import numpy as np
@@ -34,11 +34,9 @@ from .dictionaries import METHODS
 from .exception_handling import TryStatements
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
 from .growing_lists import GrowingLists, append_item
-from .live_range_splitting import split_live_ranges
 from .local_imports import take_imports
 from .match_statements import MatchStatements
 from .messages import Messages
-from .numbered_strings import number_strings
 from .print_statements import PrintStatements, prints
 from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse
@@ -121,6 +119,8 @@ class Source:
 
     checked = False
     enclosing_scope: object = None
+    numbered: Collection[str] = ()  # the names that stand for numbers instead of strings
+    texts: Collection[str] = ()  # parameters that are strings, None, or numbers instead
     packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and items; and fixed ones)
 
     def __init__(self, function: Callable, called: dict[Callable, Source] | None = None) -> None:
@@ -166,8 +166,7 @@ class Source:
         self.outer_attributes = captured_attributes(node, self.outer_values)
         self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
-        njit_options = getattr(function, "targetoptions", {})
-        self.compiled = plain is not function  # by Numba
+        self.compiled, njit_options = plain is not function, getattr(function, "targetoptions", {})  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
         node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
         node = GrowingLists(self).visit(LongerFirst(self).visit(node))
@@ -222,14 +221,6 @@ class Source:
     def definition_site(self) -> tuple[str, str, int, int]:
         """The name of the function, and where it is defined."""
         return self.name, self.file, self.first + self.node.lineno, self.node.col_offset
-
-    def with_renamed(self, split: set[str], numbered: set[str]) -> Source:
-        """This source with the live ranges of names split, and with numbers for the strings that names stand for."""
-        if (split | numbered).isdisjoint(all_names(self.node)):
-            return self
-        source = copy.copy(self)
-        source.node = split_live_ranges(number_strings(self.node, numbered), split, set(self.signature.parameters))
-        return source
 
     def with_flat_tuples(self, forms: tuple) -> Source:
         """This source with a parameter per item of each tuple argument; `forms` are the forms of the arguments."""

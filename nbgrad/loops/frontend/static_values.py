@@ -16,6 +16,7 @@ from .array_expressions import Lowered, Static
 from .chosen_items import chosen_item
 from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of, known_key
 from .element_types import ElementType, element_type
+from .messages import Message
 from .number_types import is_number_type, named_dtype
 from .scope import UNCERTAIN
 from .syntax import subtrees
@@ -109,6 +110,8 @@ def described(static: Static, text: str) -> str:
     value = static.value
     if value is UNCERTAIN:
         return f"{text}, which is perhaps None, or one of several strings"
+    if isinstance(value, Message):
+        return f"a string with values in it, {constant_source(value)}"
     if isinstance(value, str):
         said = constant_source(value)
         return said if said == text else f"{text}, which is the string {said}"

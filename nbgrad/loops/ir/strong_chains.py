@@ -71,12 +71,16 @@ def strong_vjp(e: Expr, g: Expr, atoms: Sequence[Atom], may_be_infinite: Callabl
 
 
 def may_vanish(partial: Expr, value: Expr | None) -> bool:
-    """Whether a derivative is 0 where operands are infinite: that of a function that saturates, or a quotient.
+    """Whether a derivative is 0 where operands are infinite: that of a function that saturates, a quotient, or a
+    selection that leaves them out.
 
     `value` stands for what such a function returned.
     """
     nodes = topological_order([partial])
-    return value in nodes or any(y.fn in _SATURATING or (y.fn is not None and y.fn.name == "div") for y in nodes)
+    return value in nodes or any(
+        y.fn in _SATURATING or (y.fn is not None and (y.fn.name == "div" or (y.fn.name == "select" and ZERO in y.args)))
+        for y in nodes
+    )
 
 
 def divides_by(e: Expr, x: Expr) -> bool:
