@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+from collections.abc import Mapping
 from typing import Any
 
 from ..ir.statements import Check, Grow, Store, walk
@@ -30,6 +31,7 @@ from .array_expressions import (
 )
 from .copy_insertion import CopyInsertion, is_swap
 from .growing_lists import is_list
+from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
 from .record_types import is_record
 from .records import assign_to_record, bind_record, bound_record, record_argument
@@ -45,6 +47,7 @@ __all__ = ["Assignments"]
 class Assignments(CopyInsertion):
     """Lowers assignments and updates the bindings of names."""
 
+    unrolled_loop: Mapping[tuple, int] | None = None  # over a tuple, if its iterations can be written out
     block_position: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the index in it
     enclosing_branches: tuple[tuple[list[ast.stmt], int], ...] = ()  # the enclosing blocks, as far as they are branches
     decided_by: frozenset[str] = frozenset()  # the parameters that alone decide whether the innermost branch is taken
@@ -174,6 +177,8 @@ class Assignments(CopyInsertion):
                 )
             mixed = self.is_list(tree) != (owner in self.shared.lists)
             if mixed or not self.same_shape_and_kind(s, tree, owner):
+                if self.unrolled_loop is not None:
+                    raise NeedsSplitting(name, written_out=self.unrolled_loop)
                 self.split_if_reused(name)
             if mixed:
                 raise self.source.refuse(s, f"{name} is a list here and an array there", "use another name")

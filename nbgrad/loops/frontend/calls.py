@@ -45,12 +45,13 @@ from .function_table import DEFINITIONS, MODULES, check_number, is_known, no_fun
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
 from .number_types import is_number_type
-from .numbered_strings import error_of_other_use, with_names_changed
+from .numbered_strings import error_of_other_use
 from .overloads import with_implementation
 from .record_types import is_record
 from .records import copy_of_record, instance_of_method, refuse_record, views_of
 from .recursion import check_depth, constant_argument, too_deep
 from .reductions import Reductions
+from .rewrites import rewritten
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
 from .syntax import all_names, bound_name, children, owner_of, unparse
@@ -442,16 +443,19 @@ class Calls(Expressions):
                 numbered.append(p)
             elif isinstance(static := static_value(self, a), Static) and isinstance(static.value, str | None):
                 texts.append(p)
-        source = with_names_changed(source, self.shared.split_names, self.shared.strings, numbered, texts)
+        source = rewritten(source, self.shared.rewrites, numbered, texts)
         for p in numbered:
-            error = None if p in source.numbered else error_of_other_use(self.source, arguments[p], source, p)
-            if error is not None:
+            if p not in source.numbered and (error := error_of_other_use(self.source, arguments[p], source, p)):
                 raise error
         return source
 
     def numbered_if(self, numbered: bool, tree: ArrayExpr) -> ArrayExpr:
         """An argument; if it is to be `numbered`, the number of the string that it is."""
-        return Scalar(literal(self.shared.strings.of(tree.value))) if numbered and isinstance(tree, Static) else tree
+        return (
+            Scalar(literal(self.shared.rewrites.strings.of(tree.value)))
+            if numbered and isinstance(tree, Static)
+            else tree
+        )
 
     def bind_parameter(self, inner: Lowering, p: str, tree: ArrayExpr, node: ast.expr) -> None:
         """Bind the parameter `p` of an inlined function to an argument."""

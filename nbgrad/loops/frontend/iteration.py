@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from functools import cached_property
 
 import numba
@@ -44,6 +44,7 @@ from .instance_types import InstanceType
 from .live_range_splitting import loop_target_text
 from .record_types import is_record
 from .records import has_instance, shape_of_record
+from .rewrites import can_be_written_out
 from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import bound_name, children, stored_names, subtrees
 from .views import View, fold_negation
@@ -53,6 +54,8 @@ __all__ = ["Iteration"]
 
 class Iteration(Calls):
     """Lowers loops."""
+
+    unrolled_loop: Mapping[tuple, int] | None = None
 
     break_flags: list[str]
     skip_flags: list[list[str]]
@@ -96,6 +99,8 @@ class Iteration(Calls):
         """The items of a tuple, or of ``enumerate`` or ``zip`` of tuples; None for anything else."""
         if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and self.tuple_of(node.value):
+            return self.tree(node).items  # type: ignore[attr-defined]
         if (items := dictionary_items(self, node)) is not None:
             return items
         called = self.function_of(node.func) if isinstance(node, ast.Call) else None
@@ -124,9 +129,13 @@ class Iteration(Calls):
             raise self.source.refuse(s, "a jump in a loop over a tuple of arrays", "write its iterations one by one")
         moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
         items = [self.value_before_loop(s, t, moved) for t in items]
+        around = self.unrolled_loop
+        if can_be_written_out(s):
+            self.unrolled_loop = {(*self.source.definition_site, (s.lineno, s.col_offset)): len(items)}
         for t in items:
             done = ast.copy_location(Lowered(t), s)
             self.out += self.block([_assignment(s, s.target, done), *s.body])
+        self.unrolled_loop = around
 
     def reversed_range(self, node: ast.expr) -> list[Term] | None:
         """Start, stop and step of ``reversed(range(...))``; None for anything else."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..ir.names import Names
 from .syntax import all_names, subtrees
@@ -24,16 +24,23 @@ State = dict[str, frozenset[Definition]]
 class NeedsSplitting(Exception):
     """Lower again with the live ranges of a name split; `writable_copy`: with a writable copy of an array parameter
     that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results;
-    `numbered`: with numbers for the strings that it stands for."""
+    `numbered`: with numbers for the strings that it stands for; `written_out`: with the iterations of a loop, by its
+    place, one by one."""
 
     def __init__(
-        self, name: str, writable_copy: bool = False, varying: Iterable[tuple] = (), numbered: bool = False
+        self,
+        name: str,
+        writable_copy: bool = False,
+        varying: Iterable[tuple] = (),
+        numbered: bool = False,
+        written_out: Mapping[tuple, int] | None = None,
     ) -> None:
         super().__init__(name)
         self.name = name
         self.writable_copy = writable_copy
         self.varying = varying
         self.numbered = numbered
+        self.written_out = written_out
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

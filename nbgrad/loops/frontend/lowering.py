@@ -29,7 +29,6 @@ from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .live_range_splitting import NeedsSplitting
 from .memory_order import check_orders
-from .numbered_strings import StringNumbers, with_names_changed
 from .partial_evaluation import deciding_parameters, static_truth
 from .print_lowering import lower_print
 from .print_statements import prints
@@ -37,6 +36,7 @@ from .record_types import RecordType
 from .records import record_parameter
 from .reshaping import resolve_reshaped
 from .results import Results
+from .rewrites import Rewrites, rewritten
 from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
 from .scope import LoweringState, Pack
 from .source import Source
@@ -64,36 +64,37 @@ def lower(
     `swap_copies_only`: swaps exchange copies of the arguments, not the arguments; `float64_parameters`: the float64
     arrays where other arguments are float32; for the others see Function. Lowering begins again with more names split.
     """
-    split_names: set[str] = set()
+    rewrites = Rewrites()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
-    strings = StringNumbers()
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments,
-               "varying_results": varying_results, "strings": strings}  # fmt: skip
+               "varying_results": varying_results, "rewrites": rewrites}  # fmt: skip
     while True:
         try:
-            return _lower_once(source, ranks, kinds, split_names, writable_copies, unit_axes, **options)
+            return _lower_once(source, ranks, kinds, writable_copies, unit_axes, **options)
         except NeedsSplitting as err:
             if err.varying:
                 varying_results.update(err.varying)
+            elif err.written_out:
+                rewrites.written_out.update(err.written_out)
+            elif err.numbered:
+                rewrites.strings.names.add(err.name)
             else:
-                again = writable_copies if err.writable_copy else strings.names if err.numbered else split_names
-                again.add(err.name)
+                (writable_copies if err.writable_copy else rewrites.split_names).add(err.name)
 
 
 def _lower_once(
     source: Source,
     ranks: dict[str, int],
     kinds: dict[str, str],
-    split_names: set[str],
     writable_copies: set[str],
     unit_axes: frozenset[tuple[str, int]],
     **options: Any,
 ) -> Function:
-    """One attempt, which splits the live ranges of `split_names` and gives `writable_copies` to parameters."""
+    """One attempt, with the rewrites that earlier ones found to be needed, and writable copies of parameters."""
     texts = [p for p, a in source.packs.items() if isinstance(a, StaticArgument) and isinstance(a.value, str | None)]
-    source = with_names_changed(source, split_names, options["strings"], texts=texts)
+    source = rewritten(source, options["rewrites"], texts=texts)
     where = f"{source.file}, line {source.first + 1}"
     names = Names({*all_names(source.node), *ranks}, free_variables(source.node))
     own = {p: names.fresh(p) if p in RESERVED else nfkc_name(p) for p in ranks}
@@ -107,7 +108,6 @@ def _lower_once(
     state = LoweringState(
         program,
         names,
-        split_names=split_names,
         writable_copies=writable_copies,
         sources=dict(source.called_sources),
         **options,

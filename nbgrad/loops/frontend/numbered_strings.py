@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING
 from ...backends.numba.wrapped_functions import is_overloaded
 from ..custom_rules import rule_of
 from .function_table import DEFINITIONS, is_known
-from .live_range_splitting import split_live_ranges
-from .syntax import all_names, subtrees
+from .syntax import subtrees
 
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["StringNumbers", "error_of_other_use", "with_names_changed"]
+__all__ = ["StringNumbers", "error_of_other_use", "number_strings"]
 
 
 @dataclass
@@ -37,20 +36,7 @@ class StringNumbers:
         return self.numbers.setdefault(string, len(self.numbers))
 
 
-def with_names_changed(
-    source: Source, split: set[str], strings: StringNumbers, numbered: Collection[str] = (), texts: Collection[str] = ()
-) -> Source:
-    """A source with the live ranges of names split, and with numbers for strings; the parameters `numbered` are such
-    numbers, and `texts` are strings that may become numbers."""
-    source = copy.copy(source)
-    source.texts = {*numbered, *texts}
-    if numbered or not (split | strings.names).isdisjoint(all_names(source.node)):
-        node, source.numbered = _number_strings(source, strings, numbered)
-        source.node = split_live_ranges(node, split, set(source.signature.parameters))
-    return source
-
-
-def _number_strings(
+def number_strings(
     source: Source, strings: StringNumbers, numbered: Collection[str]
 ) -> tuple[ast.FunctionDef, Collection[str]]:
     """A function with numbers instead of strings, and the names that stand for these; the parameters `numbered` do."""

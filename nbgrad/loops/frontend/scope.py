@@ -38,8 +38,8 @@ from .array_expressions import Order, Scalar, Static
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
-from .numbered_strings import StringNumbers
 from .record_types import RecordType
+from .rewrites import Rewrites
 from .source import Source, source_of
 from .syntax import bound_to, first_name, stored_names
 from .views import Axis, View
@@ -102,8 +102,7 @@ class LoweringState:
     read_only_copies: set[str] = field(default_factory=set)  # read-only copies of parameters that are rebound
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
-    split_names: set[str] = field(default_factory=set)  # names whose live ranges are split
-    strings: StringNumbers = field(default_factory=StringNumbers)
+    rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place
@@ -163,7 +162,7 @@ class Scope(IntegerBounds):
 
     def split_if_reused(self, name: str) -> None:
         """Lower again with the live ranges of `name` split, if it has several."""
-        if name not in self.shared.split_names and count_webs(self.source.node, name) > 1:
+        if name not in self.shared.rewrites.split_names and count_webs(self.source.node, name) > 1:
             raise NeedsSplitting(name)
 
     @property
