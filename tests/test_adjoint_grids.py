@@ -9,6 +9,8 @@ from programs.data import normal
 
 import nbgrad as nb
 
+pytestmark = pytest.mark.filterwarnings("ignore:numpy.fix is deprecated")  # by NumPy 2.5
+
 X, Y, A, S = normal(5), normal(4), normal(3, 4), normal(4, 4)
 
 

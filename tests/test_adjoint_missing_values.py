@@ -133,3 +133,47 @@ def test_programs_that_do_not_look_for_nan_have_no_more_tests():
     adj = nb.adjoint(f)
     adj.value_and_grad(X.copy(), 0.7)
     assert "!= 0" not in adj.source
+
+
+TABLE = np.random.default_rng(1).normal(size=(4, 5))
+TABLE[[0, 2, 2], [1, 3, 0]] = np.nan
+
+
+def along_columns(x):
+    return np.sum(np.nansum(x, axis=0) * np.nanmean(x, 0) + np.nanprod(x, axis=0) * np.nanmax(x, axis=0))
+
+
+def along_rows(x):
+    return np.sum(np.nanvar(x, axis=1) * np.nanmin(x, axis=1) + np.nanstd(x, axis=1, ddof=1) ** 3)
+
+
+def of_all(x):
+    return np.nanvar(x, ddof=1) * np.nanmax(x) + np.nanmean(x[0]) * np.nanmin(x[2])
+
+
+def where_they_are(x):
+    rows = np.nanargmax(x, axis=1) + np.nanargmin(x, axis=1)
+    return x[0, np.nanargmax(x[0])] * x[1, np.nanargmin(x[1])] * np.sum(rows) + np.sum(x[3].round(1) * x[3])
+
+
+@pytest.mark.parametrize("f", [along_columns, along_rows, of_all, where_they_are], ids=lambda f: f.__name__)
+def test_along_axes(f):
+    with uncompiled():
+        value, (gradient,) = nb.adjoint(f).value_and_grad(TABLE)
+    assert value == pytest.approx(f(TABLE))
+    for at in np.ndindex(TABLE.shape):
+        step = 1e-6 * (np.arange(TABLE.size).reshape(TABLE.shape) == np.ravel_multi_index(at, TABLE.shape))
+        expected = 0.0 if np.isnan(TABLE[at]) else (f(TABLE + step) - f(TABLE - step)) / 2e-6
+        assert gradient[at] == pytest.approx(expected, rel=1e-6, abs=1e-8)
+
+
+def largest(x):
+    return x[np.nanargmax(x)]
+
+
+def test_nothing_but_missing_values():
+    with pytest.raises(ValueError, match="All-NaN slice encountered"):
+        nb.adjoint(largest).value_and_grad(np.full(3, np.nan))
+    with uncompiled():
+        value, (gradient,) = nb.adjoint(lambda x: np.nanmax(x) + np.nanmin(x)).value_and_grad(np.full(3, np.nan))
+    assert np.isnan(value) and gradient.tolist() == [0.0, 0.0, 0.0]

@@ -34,7 +34,8 @@ from .record_types import is_record
 from .records import shape_of_record
 from .reductions import Reductions
 from .reshaping import contiguous, reshaped
-from .syntax import unparse
+from .structured_control import with_location
+from .syntax import bound_name, unparse
 from .views import View, axis_length, fold_negation
 
 if TYPE_CHECKING:
@@ -276,6 +277,11 @@ def _imag(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
 
 def _library(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return low.library(called, node, *map(low.tree, node.args))
+
+
+@lowers(np.ndarray.round, arguments=(1, 2))
+def _round(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return low.call(with_location(ast.Call(bound_name(np.round, "round"), node.args, node.keywords), node), hint)
 
 
 for _function in (np.argsort, np.repeat, np.take, np.nonzero):

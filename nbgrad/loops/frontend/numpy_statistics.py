@@ -15,13 +15,13 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 @definition(np)
-def nansum(a):
-    return np.sum(np.where(a == a, a, 0.0))
+def nansum(a, axis=None):
+    return np.sum(np.where(a == a, a, 0.0), axis=axis)
 
 
 @definition(np)
-def nanprod(a):
-    return np.prod(np.where(a == a, a, 1.0))
+def nanprod(a, axis=None):
+    return np.prod(np.where(a == a, a, 1.0), axis=axis)
 
 
 @definition(np)
@@ -35,35 +35,52 @@ def nancumprod(a):
 
 
 @definition(np)
-def nanmean(a):
-    return np.sum(np.where(a == a, a, 0.0)) / np.sum(a == a)
+def nanmean(a, axis=None):
+    return np.sum(np.where(a == a, a, 0.0), axis=axis) / np.sum(a == a, axis=axis)
 
 
 @definition(np)
-def nanvar(a):
-    mean = nanmean(a)
-    return np.sum(np.where(a == a, (a - mean) ** 2, 0.0)) / np.sum(a == a)
+def nanvar(a, axis=None, ddof=0):
+    count = np.sum(a == a, axis=axis, keepdims=True)
+    mean = np.sum(np.where(a == a, a, 0.0), axis=axis, keepdims=True) / count
+    squares = np.sum(np.where(a == a, (a - mean) ** 2, 0.0), axis=axis)
+    return squares / (np.sum(a == a, axis=axis) - ddof)
 
 
 @definition(np)
-def nanstd(a):
-    return np.sqrt(nanvar(a))
+def nanstd(a, axis=None, ddof=0):
+    return np.sqrt(nanvar(a, axis, ddof))
 
 
 @definition(np)
-def nanmax(a):
-    found = np.nan
-    if np.any(a == a):
-        found = np.max(np.where(a == a, a, -np.inf))
-    return found
+def nanmax(a, axis=None):
+    return np.where(np.any(a == a, axis=axis), np.max(np.where(a == a, a, -np.inf), axis=axis), np.nan)
 
 
 @definition(np)
-def nanmin(a):
-    found = np.nan
-    if np.any(a == a):
-        found = np.min(np.where(a == a, a, np.inf))
-    return found
+def nanmin(a, axis=None):
+    return np.where(np.any(a == a, axis=axis), np.min(np.where(a == a, a, np.inf), axis=axis), np.nan)
+
+
+def require_all(found):
+    if np.ndim(found) == 0:
+        every = found
+    else:
+        every = np.all(found)
+    if not every:
+        raise ValueError("All-NaN slice encountered")
+
+
+@definition(np)
+def nanargmax(a, axis=None):
+    require_all(np.any(a == a, axis=axis))
+    return np.argmax(np.where(a == a, a, -np.inf), axis=axis)
+
+
+@definition(np)
+def nanargmin(a, axis=None):
+    require_all(np.any(a == a, axis=axis))
+    return np.argmin(np.where(a == a, a, np.inf), axis=axis)
 
 
 @definition(np)
