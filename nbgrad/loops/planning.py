@@ -32,6 +32,7 @@ from .ir.statements import (
 )
 from .ir.terms import Term, Variable, reads
 from .transforms.common_subexpressions import name_expensive_values
+from .transforms.counted_loops import count_loops
 from .transforms.if_conversion import convert_branches
 from .transforms.matrix_products import isolate_products
 from .transforms.privatization import privatize_arrays, rename_private_scalars
@@ -54,6 +55,7 @@ def plan_tangents(f: Function, wrt: set[str]) -> Plan:
 
 def _prepare(f: Function, wrt: set[str]) -> None:
     """The passes whose form of the function later ones keep: they run once."""
+    run_pass(Pass.COUNTED_LOOPS, count_loops, f)
     run_pass(Pass.MATRIX_PRODUCTS, isolate_products, f)
     rename_private_scalars(f)
     checked(f, "privatization of scalars")

@@ -30,6 +30,7 @@ class Pass(Enum):
     """An optional pass, in the order in which they run, by the field's term for it."""
 
     # On the function, before it is differentiated.
+    COUNTED_LOOPS = "counted loops"
     MATRIX_PRODUCTS = "products of matrices"
     PRIVATIZATION = "privatization of arrays"
     SELECTION_SINKING = "sinking of selections"
