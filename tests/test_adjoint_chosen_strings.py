@@ -195,6 +195,24 @@ def passed_to_more(x, n):
     return joined_to(x[0], kind) + (kind == "a")
 
 
+def collected(v, *others):
+    return v if others[0] else 0.0
+
+
+def passed_to_others(x, n):
+    kind = "a" if n > 1 else ""
+    return (kind == "a") + collected(x[0], kind)
+
+
+def named(v, **options):
+    return v if options["kind"] else 0.0
+
+
+def passed_by_name(x, n):
+    kind = "a" if n > 1 else ""
+    return (kind == "a") + named(x[0], kind=kind)
+
+
 @numba.njit
 def slope(g, y, v, kind):
     return g, 0
@@ -217,6 +235,8 @@ def passed_to_a_rule(x, n):
         (shown, "print strings"), (captured, "unlike in 'return v if"), (joined, ""), (true_or_not, "compare it"),
         (as_a_number, "unlike in 'return np.sum"),
         (passed_to_more, "kind of joined_to"), (passed_to_a_rule, "unlike in 'return ruled"),
+        (passed_to_others, "unlike in 'return (kind"),
+        (passed_by_name, "unlike in 'return (kind"),
     ],
     ids=lambda x: getattr(x, "__name__", ""),
 )  # fmt: skip

@@ -435,15 +435,15 @@ class Calls(Expressions):
 
     def renamed(self, source: Source, arguments: dict[str, ast.expr]) -> Source:
         """A called function for these arguments: with numbers for strings, as its caller has them."""
-        numbered, texts = [], []
+        numbered, strings = [], []
         for p, a in arguments.items():
             if isinstance(a, ast.Name):
                 require_known(self, a, a.id)
             if isinstance(a, ast.Name) and a.id in self.source.numbered:
                 numbered.append(p)
             elif isinstance(static := static_value(self, a), Static) and isinstance(static.value, str | None):
-                texts.append(p)
-        source = rewritten(source, self.shared.rewrites, numbered, texts)
+                strings.append(p)
+        source = rewritten(source, self.shared.rewrites, numbered, strings)
         for p in numbered:
             if p not in source.numbered and (error := error_of_other_use(self.source, arguments[p], source, p)):
                 raise error

@@ -76,12 +76,11 @@ def lower(
         except NeedsSplitting as err:
             if err.varying:
                 varying_results.update(err.varying)
-            elif err.written_out:
-                rewrites.written_out.update(err.written_out)
-            elif err.numbered:
-                rewrites.strings.names.add(err.name)
-            else:
-                (writable_copies if err.writable_copy else rewrites.split_names).add(err.name)
+            elif err.writable_copy:
+                writable_copies.add(err.name)
+            elif not rewrites.add(err):  # it does not help, and never will
+                what = f"{err.name}, which stands for more than one thing"
+                raise source.refuse(source.node, what, "use a name for each") from None
 
 
 def _lower_once(
@@ -93,8 +92,8 @@ def _lower_once(
     **options: Any,
 ) -> Function:
     """One attempt, with the rewrites that earlier ones found to be needed, and writable copies of parameters."""
-    texts = [p for p, a in source.packs.items() if isinstance(a, StaticArgument) and isinstance(a.value, str | None)]
-    source = rewritten(source, options["rewrites"], texts=texts)
+    strings = [p for p, a in source.packs.items() if isinstance(a, StaticArgument) and isinstance(a.value, str | None)]
+    source = rewritten(source, options["rewrites"], strings=strings)
     where = f"{source.file}, line {source.first + 1}"
     names = Names({*all_names(source.node), *ranks}, free_variables(source.node))
     own = {p: names.fresh(p) if p in RESERVED else nfkc_name(p) for p in ranks}

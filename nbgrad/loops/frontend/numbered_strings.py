@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import inspect
 import types
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from .source import Source
 
 __all__ = ["StringNumbers", "error_of_other_use", "number_strings"]
+
+_COLLECTS = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
 
 
 @dataclass
@@ -66,7 +69,7 @@ def _other_use(source: Source, node: ast.FunctionDef, name: str) -> ast.AST | No
     than binding, comparing and passing them."""
     group = _related(node, name)
     for n in subtrees(node):
-        if isinstance(n, ast.arg) and n.arg in group and n.arg not in source.texts:
+        if isinstance(n, ast.arg) and n.arg in group and n.arg not in source.string_parameters:
             return n
     numbering = _Numbering(group, StringNumbers(), source)
     numbering.visit(copied := copy.deepcopy(node))
@@ -158,11 +161,14 @@ class _Numbering(ast.NodeTransformer):
 
 
 def _is_inlined(source: Source, call: ast.Call) -> bool:
-    """Whether a call is one of a function of the user's, without a rule or other bodies, that is known here."""
+    """Whether a call is one of a function of the user's, without a rule or other bodies, that is known here, and has no
+    parameters that collect arguments: what is read from these is no string's number."""
     called = source.resolve(call.func)
     plain = getattr(called, "py_func", called)
+    if not isinstance(plain, types.FunctionType) or plain.__code__.co_flags & _COLLECTS:
+        return False
     other = rule_of(called) is not None or is_known(called) or is_overloaded(called)
-    return isinstance(plain, types.FunctionType) and not other and plain not in DEFINITIONS.values()
+    return not other and plain not in DEFINITIONS.values()
 
 
 def _bindings(s: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:

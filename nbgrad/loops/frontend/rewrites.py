@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from .live_range_splitting import split_live_ranges
+from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
 from .syntax import all_names, stored_names, subtrees
 
@@ -30,14 +30,23 @@ class Rewrites:
     strings: StringNumbers = field(default_factory=StringNumbers)
     written_out: dict[tuple, int] = field(default_factory=dict)
 
+    def add(self, asked: NeedsSplitting) -> bool:
+        """Add what an attempt asked for; whether it is new."""
+        before = len(self.split_names), len(self.strings.names), len(self.written_out)
+        if asked.written_out:
+            self.written_out.update(asked.written_out)
+        else:
+            (self.strings.names if asked.numbered else self.split_names).add(asked.name)
+        return before != (len(self.split_names), len(self.strings.names), len(self.written_out))
+
 
 def rewritten(
-    source: Source, rewrites: Rewrites, numbered: Collection[str] = (), texts: Collection[str] = ()
+    source: Source, rewrites: Rewrites, numbered: Collection[str] = (), strings: Collection[str] = ()
 ) -> Source:
-    """A source with what is to be changed; the parameters `numbered` are numbers for strings, and `texts` are strings
-    that may become numbers."""
+    """A source with what is to be changed; the parameters `numbered` are numbers for strings, and the parameters
+    `strings` may become such."""
     source = copy.copy(source)
-    source.texts = {*numbered, *texts}
+    source.string_parameters = {*numbered, *strings}
     site = source.definition_site
     loops = {place: n for (*where, place), n in rewrites.written_out.items() if tuple(where) == site}
     if loops:

@@ -120,7 +120,7 @@ class Source:
     checked = False
     enclosing_scope: object = None
     numbered: Collection[str] = ()  # the names that stand for numbers instead of strings
-    texts: Collection[str] = ()  # parameters that are strings, None, or numbers instead
+    string_parameters: Collection[str] = ()  # parameters that are strings, None, or numbers instead
     packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and items; and fixed ones)
 
     def __init__(self, function: Callable, called: dict[Callable, Source] | None = None) -> None:

@@ -53,13 +53,13 @@ def _range(f: Function, loop: Loop) -> tuple[str, Term, int] | None:
     last = loop.body[-1]
     match loop.test, last.value if isinstance(last, Assign) else None:
         case Compare((op,), (Variable(name), stop)), Binary("+" | "-" as sign, Variable(old), Constant(int() as n)):
-            step = n if sign == "+" else -n
+            step = int(n) if sign == "+" else -int(n)
         case _:
             return None
     if not (isinstance(last, Assign) and last.name == name == old):
         return None
     ends = _UP if step > 0 else _DOWN
-    if op not in ends or step == 0 or isinstance(step, bool) or f.kinds.get(name) != "int" or kind_of(stop, f) != "int":
+    if op not in ends or step == 0 or f.kinds.get(name) != "int" or kind_of(stop, f) != "int":
         return None
     inside = list(walk(loop.body))
     written = [n for s in inside for n in writes(s)]
