@@ -182,7 +182,7 @@ class Own(Nbgrad):
         call = super().make(task)
 
         def run() -> list:
-            large, product.use_library = product.use_library, lambda number, multiplications: False
+            large, product.use_library = product.use_library, lambda *_: False
             try:
                 return call()
             finally:
@@ -400,7 +400,7 @@ def measured(library: Any, task: Task, wanted: list[np.ndarray], rounds: int) ->
 def ceilings(ctx: nb.Context, every: list[Task], rounds: int) -> dict[str, float]:
     """Bytes per second of a copy, and operations per second of torch's matrix product, or else nbgrad's, by dtype."""
     library = Nbgrad(ctx, compiled=False)
-    x = nd.array(every[0].arrays[0], ctx=ctx, dtype="float32")
+    x = nd.array(max((task.arrays[0] for task in every), key=np.size), ctx=ctx, dtype="float32")
     found = {"copy": 8 * x.size / median(library.time(x.copy, 1) for _ in range(rounds + 2))}
     products = [task for task in every if task.operations]
     try:

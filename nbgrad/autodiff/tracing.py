@@ -7,7 +7,7 @@ compiled function.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..arrays.launch import kind_of
@@ -33,6 +33,7 @@ __all__ = [
     "trace_structured",
     "traced",
     "traced_value",
+    "tracing_into",
     "update",
 ]  # fmt: skip
 
@@ -43,6 +44,17 @@ def _graph() -> Graph:
     if current.graph is None:
         raise TraceError(LEAKED)
     return current.graph
+
+
+@contextlib.contextmanager
+def tracing_into(graph: Graph, numbers: bool = False) -> Iterator[None]:
+    """A scope in which operators on traced arrays append to `graph`; `numbers` as in :data:`..ir.graph.current`."""
+    before = current.graph, current.numbers, state.recording
+    current.graph, current.numbers, state.recording = graph, numbers, False
+    try:
+        yield
+    finally:
+        current.graph, current.numbers, state.recording = before
 
 
 def check_write(what: str) -> None:

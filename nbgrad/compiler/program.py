@@ -13,7 +13,16 @@ from ..arrays.ndarray import NDArray, from_value, on_memory, wrap, zeros
 from ..autodiff import tape
 from ..autodiff.constants import constant
 from ..autodiff.state import state
-from ..autodiff.tracing import WEAK, RetraceObserver, capture_outside, captured, is_weak, traced, traced_value
+from ..autodiff.tracing import (
+    WEAK,
+    RetraceObserver,
+    capture_outside,
+    captured,
+    is_weak,
+    traced,
+    traced_value,
+    tracing_into,
+)
 from ..core import dtypes
 from ..core.context import CPU0, Context, gpu
 from ..core.shapes import size
@@ -109,10 +118,7 @@ class Program:
     def _traced(self, device: Context) -> tuple[Graph, list, list[NDArray]]:
         """Trace the function for arrays on this device: the graph, its arguments and results."""
         graph = Graph()
-        recording = state.recording
-        current.graph, current.numbers = graph, NDArray not in self.leaf_types
-        state.recording = False
-        try:
+        with tracing_into(graph, numbers=NDArray not in self.leaf_types):
             inside = [traced(graph.argument(shape, kind.dtype), shape, kind.dtype) for shape, kind in self.avals]
             for x, kind in zip(inside, self.leaf_types, strict=True):
                 if kind is float:
@@ -123,9 +129,6 @@ class Program:
             outputs: list = []
             self.rebuild = flatten(self.result, outputs)
             outputs = [captured(y) if isinstance(y, NDArray) and not y._kind.traced else y for y in outputs]
-        finally:
-            current.graph, current.numbers = None, False
-            state.recording = recording
         self.updated = self._update_targets(graph, inside)
         self.captured = self._captured_arrays(graph)
         self.drawn = graph.drawn if any(x is random.PART for x in self.captured) else 0

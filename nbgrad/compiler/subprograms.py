@@ -17,7 +17,7 @@ from ..arrays.ndarray import NDArray, from_value, wrap
 from ..autodiff import tape
 from ..autodiff.constants import constant
 from ..autodiff.state import state
-from ..autodiff.tracing import capture_outside, captured, traced, traced_value
+from ..autodiff.tracing import capture_outside, captured, traced, traced_value, tracing_into
 from ..core.dtypes import DType
 from ..core.shapes import Shape, size
 from ..errors import TraceError
@@ -69,18 +69,14 @@ class TracedSubprogram:
     """
 
     def __init__(self, function: Callable, avals: Sequence[Aval]) -> None:
-        outer, recording = current.graph, state.recording
-        assert outer is not None
-        self.graph = graph = Graph(outer)
-        current.graph, state.recording = graph, False
-        try:
+        assert current.graph is not None
+        self.graph = graph = Graph(current.graph)
+        with tracing_into(graph, current.numbers):
             inside = [traced(graph.argument(*a), *a) for a in avals]
             self.results: list[ShapedValue] = [traced_value(y) for y in capture_outside(function(inside))]
             parts = [x for outside, x in graph.captured if outside is PART]
             others = [pair for pair in graph.captured if pair[0] is not PART]
             self.arguments: list[Value] = [traced_value(x).value for x in [*inside, *parts, *(x for _, x in others)]]
-        finally:
-            current.graph, state.recording = outer, recording
         self.updated = list({id(x): x for x, _ in graph.updates}.values())
         self.drawn = graph.drawn if parts else 0
         self.captured = [outside for outside, _ in others]

@@ -142,10 +142,11 @@ class Graph:
                 for items, n in zip((self.captured, self.updates, self.saved_results), lengths, strict=True):
                     del items[n:]
 
-    def argument(self, shape: Shape, dtype: DType) -> Value:
-        """An input of each call."""
+    def argument(self, shape: Shape, dtype: DType, computed: bool = False) -> Value:
+        """An input of each call; `computed`, as those of nested graphs are: by steps that are not in this graph."""
         value = self.add("argument", (), None, shape, dtype, unique=True)
-        value.finite, value.has_structural_zeros = self.outer is None, self.outer is not None
+        computed = computed or self.outer is not None
+        value.finite, value.has_structural_zeros = not computed, computed
         return value
 
     def constant(self, number: float | int, shape: Shape, dtype: DType) -> Value:

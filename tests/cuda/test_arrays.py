@@ -379,8 +379,8 @@ def test_out_of_memory(gpu, x, monkeypatch):
         raise MemoryError("CUDA_ERROR_OUT_OF_MEMORY")
 
     nd.ones((300,), ctx=gpu)  # something is kept
-    monkeypatch.setattr(driver, "allocate", full)
     x.attach_grad()
+    monkeypatch.setattr(driver, "allocate", full)
     with pytest.raises(MemoryError, match=r"gpu\(0\): no memory for \d+ bytes: .* are free"), autograd.record():
         nd.zeros((1000, 1000), ctx=gpu)
     assert len(asked) == 2 and pools(0).cached_bytes == 0

@@ -37,7 +37,7 @@ def fuse_epilogues(groups: Sequence[Group], outputs: Iterable[Value], number: in
         first = readers[0]
         stored = len(readers) > 1 or value in outputs
         stacks, (m, k, n) = product_sizes(value)
-        if use_library(number, stacks * m * k * n):
+        if use_library(number, stacks * m * k * n, k):
             parts = None if stored else split_linear_epilogue(first, value, number)
             if parts is None:
                 continue

@@ -1,7 +1,7 @@
 """Structured operators on GPUs.
 
-In order of preference: kernels of the operator's own (``op.device``), kernels compiled from its graph (``op.lower``),
-the operators that it can be written with (``op.expand``), or else the CPU's kernel between two copies.
+In order of preference: kernels of the operator's own (``op.device``), kernels compiled from its graph (``op.lower``, or
+that of the operators that it can be written with, ``op.expand``), or else the CPU's kernel between two copies.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ...arrays.launch import kind_of
-from ...arrays.ndarray import NDArray, wrap
+from ...arrays.ndarray import NDArray
+from ...autodiff.tracing import RetraceObserver, traced, traced_value, tracing_into
 from ...core.context import CPU0
+from ...errors import TraceError
 from ...ir.graph import Graph, ShapedValue
 from ...operators.call_plan import device_runners
 from ...operators.structured import Structured
@@ -33,25 +35,15 @@ def runner(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Call
         return own
     if op.anywhere:
         return op.bound(operands, results, attrs)
-    program = _lowered(op, operands, results, attrs)
-    if program is not None:
+    program = _program(op, operands, results, attrs)
+    if program is None:
+        return _on_host(op, operands, results, attrs)
 
-        def run(*arguments):
-            *arrays, destination = arguments
-            program([x._buf for x in arrays], [y._buf for y in _listed(destination)])
+    def run(*arguments):
+        *arrays, destination = arguments
+        program([x._buf for x in arrays], [y._buf for y in _listed(destination)])
 
-        return run
-    rewritten = op.expansion
-    if rewritten is not None:
-
-        def expand(*arguments):
-            *arrays, destination = arguments
-            computed = rewritten(*[wrap(x._buf, x._shape, x._kind) for x in arrays], **attrs)
-            for out, y in zip(_listed(destination), _listed(computed), strict=True):
-                out._buf[:] = y._buf
-
-        return expand
-    return _on_host(op, operands, results, attrs)
+    return run
 
 
 device_runners["gpu"] = runner
@@ -61,17 +53,35 @@ def _listed(results) -> list[NDArray]:
     return results if isinstance(results, list) else [results]
 
 
-def _lowered(op: Structured, operands: tuple, results: tuple, attrs: dict) -> DeviceProgram | None:
+def _program(op: Structured, operands: tuple, results: tuple, attrs: dict) -> DeviceProgram | None:
+    """The program of the operator's graph, if it has one, in which its steps are fused; one source for many shapes."""
+    graph = Graph()
+    arguments = [graph.argument(shape, kind.dtype, computed=True) for shape, kind in operands]
+    seen = _lowered(op, graph, arguments, results, attrs) or _expanded(op, graph, arguments, attrs)
+    if seen is None:
+        return None
+    return DeviceProgram(op.name, graph, arguments, seen, results[0][1].ctx, sizes_are_constant=False)
+
+
+def _lowered(op: Structured, graph: Graph, arguments: list, results: tuple, attrs: dict) -> list[ShapedValue] | None:
     if op.lowering is None:
         return None
-    graph = Graph()
-    arguments = [graph.argument(shape, kind.dtype) for shape, kind in operands]
     lowered = op.lowering(graph, *[ShapedValue(v, v.shape) for v in arguments], **attrs)
     if lowered is None:
         return None
     values = lowered if isinstance(lowered, list) else [lowered]
-    seen = [ShapedValue(v, shape) for v, (shape, _) in zip(values, results, strict=True)]
-    return DeviceProgram(op.name, graph, arguments, seen, results[0][1].ctx, sizes_are_constant=False)
+    return [ShapedValue(v, shape) for v, (shape, _) in zip(values, results, strict=True)]
+
+
+def _expanded(op: Structured, graph: Graph, arguments: list, attrs: dict) -> list[ShapedValue] | None:
+    if op.expansion is None:
+        return None
+    with tracing_into(graph), RetraceObserver():
+        computed = _listed(op.expansion(*[traced(v, v.shape, v.dtype) for v in arguments], **attrs))
+        seen = [traced_value(y) for y in computed]
+    if graph.captured or graph.updates:
+        raise TraceError(f"{op.name}: its expansion must use its operands alone")
+    return seen
 
 
 def _on_host(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Callable:

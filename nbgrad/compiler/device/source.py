@@ -79,6 +79,7 @@ class KernelWriter:
         self.splits = splits
         self.names: list[str] = []
         self.integers: list[int] = []
+        self.sizes: dict[tuple[object, int], str] = {}  # role, value -> the argument's name
         self.arrays: list[Value | int] = []
         self.parts: list[tuple[DType, int]] = []
         self.helpers: dict[str, Any] = dict(_HELPERS)
@@ -101,13 +102,17 @@ class KernelWriter:
 
     # Names.
 
-    def size_code(self, n: int) -> str:
-        """The name of an argument with this value, or the value."""
+    def size_code(self, n: int, role: object = None) -> str:
+        """The name of an argument with this value, or the value; the same name for all uses in one role."""
         if self.fixed or n in (0, 1):
             return str(n)
-        self.names.append(f"n{len(self.names)}")
+        known = self.sizes.get((role, n))
+        if known is not None and role is not None:
+            return known
+        name = self.sizes[role, n] = f"n{len(self.names)}"
+        self.names.append(name)
         self.integers.append(n)
-        return self.names[-1]
+        return name
 
     def array(self, value: Value | int) -> str:
         if value not in self.arrays:
@@ -184,33 +189,35 @@ class KernelWriter:
             self.index[axes_of[-1]] = name
         return lines
 
-    def position(self, steps: Sequence[tuple[int, int]], offset: int = 0, through: Sequence[str] = ()) -> str:
+    def position(
+        self, array: str, steps: Sequence[tuple[int, int]], offset: int = 0, through: Sequence[str] = ()
+    ) -> str:
+        """The flat index of an element of an array."""
         terms = []
         for k, c in steps:
             if c and k in self.index:
-                terms.append(self.index[k] if c == 1 else f"{self.index[k]} * {self.size_code(c)}")
+                terms.append(self.index[k] if c == 1 else f"{self.index[k]} * {self.size_code(c, (array, k))}")
         terms += through
         if offset or not terms:
-            terms.append(self.size_code(offset))
+            terms.append(self.size_code(offset, array))
         return " + ".join(terms)
 
-    def vector(self, steps: Sequence[tuple[int, int]], offset: int) -> str:
+    def vector(self, array: str, steps: Sequence[tuple[int, int]], offset: int) -> str:
         """The number of a vector in an array."""
         terms = ["j"]
         for k, c in steps:
             if k != self.packing and c and k in self.index:
-                terms.append(f"{self.index[k]} * {c // self.lanes}")
-        return " + ".join([*terms, *([str(offset // self.lanes)] if offset else [])])
+                terms.append(f"{self.index[k]} * {self.size_code(c // self.lanes, (array, k, self.lanes))}")
+        if offset:
+            terms.append(self.size_code(offset // self.lanes, (array, self.lanes)))
+        return " + ".join(terms)
 
     def choose_vectors(self) -> None:
         """Process vectors of neighbouring elements, if they are contiguous and aligned in all arrays."""
         merged = self.merge_contiguous(self.within)
         n = size([self.g.extents[k] for k in self.within])
-        if (
-            len(merged) != 1
-            or (self.fixed and n < _MIN_VECTOR_ROW)
-            or not (self.fixed or self.is_single_row or not self.outside)
-        ):
+        of_any_size = not self.fixed and (self.is_single_row or not self.outside)  # one source serves all
+        if len(merged) != 1 or (n < _MIN_VECTOR_ROW and not of_any_size):
             return
         axis = merged[0][0][-1]
         others = [k for k in self.outside if self.g.extents[k] != 1]
@@ -230,7 +237,7 @@ class KernelWriter:
                     dtypes.append(value.dtype.storage)
                     ends += [offset, *(steps.get(k, 0) for k in others)]
         lanes = vectors.lanes(dtypes)
-        if lanes > 1 and all(end % lanes == 0 for end in ends) and (self.fixed or not any(ends)):
+        if lanes > 1 and all(end % lanes == 0 for end in ends) and not (of_any_size and any(ends)):
             self.packing, self.lanes = axis, lanes
 
     # Values.
@@ -276,11 +283,10 @@ class KernelWriter:
         through = [f"{values[f'r{k}']} * {self.size_code(c)}" for k, c in access.through]
         outside = self.outside
         inside = inside and (bool(access.through) or any(c and k not in outside for k, c in steps))
-        at = self.position(steps, access.offset, through)
         if self.lane is not None and inside:
-            return self.local_for(
-                load(access.value.dtype, self._fetched(array, self.vector(steps, access.offset))), True
-            )
+            vector = self._fetched(array, self.vector(array, steps, access.offset))
+            return self.local_for(load(access.value.dtype, vector), True)
+        at = self.position(array, steps, access.offset, through)
         if m.s.guards:  # values out of range are not used, and must not be read
             at = f"min(max({at}, 0), {array}.size - 1)"
         return self.local_for(load(access.value.dtype, f"{array}[{at}]"), inside)
@@ -306,7 +312,7 @@ class KernelWriter:
         lines = [*(f"{total} = {initial_total(m)}" for m, total in totals.items()), *self.per_row]
         if scalar:
             begin = "begin" if self.splits > 1 else "0"
-            end = "end" if self.splits > 1 else self.size_code(size([self.g.extents[k] for k in self.within]))
+            end = "end" if self.splits > 1 else self.size_code(size([self.g.extents[k] for k in self.within]), "row")
             packed = self._vectors(p, totals)
             if packed:
                 lines.append(f"whole = {end} // {self.lanes} if packed else {begin} // {self.lanes}")
@@ -388,7 +394,8 @@ class KernelWriter:
         values = {f"r{j}": self.read(m, s.reads[j], {}, inside) for j, _ in s.target.through}
         steps = [(m.axes[k], c) for k, c in s.target.coefficients]
         through = [f"{values[f'r{k}']} * {self.size_code(c)}" for k, c in s.target.through]
-        at = f"{self.array(s.value)}[{self.position(steps, s.target.offset, through)}]"
+        array = self.array(s.value)
+        at = f"{array}[{self.position(array, steps, s.target.offset, through)}]"
         if s.how == "scatter":
             code = f"{load(s.value.dtype, at)} + {code}"
         self.write(at, store(s.value.dtype, code, compute), inside)
@@ -397,11 +404,11 @@ class KernelWriter:
         dtype, array, steps = m.s.value.dtype, self.array(m.s.value), self.array_strides(m)
         code = store(dtype, code, element_compute_type(dtype))
         if self.lane is not None and inside:
-            location = f"{array}, {self.vector(steps, 0)}"
+            location = f"{array}, {self.vector(array, steps, 0)}"
             self.written.setdefault(location, []).append(f"np.{dtype.storage.name}({code})")
             self.packed.add(array)
         else:
-            self.write(f"{array}[{self.position(steps)}]", code, inside)
+            self.write(f"{array}[{self.position(array, steps)}]", code, inside)
 
     def write(self, at: str, code: str, inside: bool) -> None:
         if inside:
