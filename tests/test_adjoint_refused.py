@@ -128,6 +128,8 @@ AT_THE_CALL = {
     "return x.shape < y.shape": "compare their items",
     "b = (a, x)\nreturn b[n]": "use an array",
     "if x > 0:\n    a = 1.0\nreturn a": "use np.any, np.all",
+    "best, k = min((x[i], i) for i in range(n))\nreturn best * k": "of a minimum, as if d < best: best, at = d, i",
+    "return min(x, key=lambda v: v * v)": "pass them by position, or write a loop",
     "if a in x:\n    a = 1.0\nreturn a": "'in' of something other than a tuple of numbers",
     "return x and y": "write & and |",
     "a = x[0] and x[1]\nreturn a": "and, or of floats",

@@ -343,7 +343,11 @@ class Assignments(CopyInsertion):
             for element, item in zip(self.rows(view, node, len(items)), items, strict=True):
                 self.write_elements(node, element, item)
             return
-        if tree.rank > view.rank or isinstance(tree, TupleExpr):
+        if isinstance(tree, TupleExpr):
+            raise self.source.refuse(
+                node, "a tuple as an element", "write a loop; of a minimum, as if d < best: best, at = d, i"
+            )
+        if tree.rank > view.rank:
             raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
         if view.rank:
             Elementwise(self, node).store(view, tree)

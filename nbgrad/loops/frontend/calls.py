@@ -162,7 +162,7 @@ class Calls(Expressions):
             raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
         check_number(self.source, node, len(node.args), row)
         if node.keywords and not row.keywords:
-            raise self.source.refuse(node, f"keywords in {unparse(node)}", "pass the arguments by position")
+            raise self.source.refuse(node, f"keywords in {unparse(node)}", "pass them by position, or write a loop")
         return row.lower(self, node, row.function or called, hint)
 
     def expand_starred(self, node: ast.Call) -> ast.Call:
