@@ -177,3 +177,17 @@ def test_nothing_but_missing_values():
     with uncompiled():
         value, (gradient,) = nb.adjoint(lambda x: np.nanmax(x) + np.nanmin(x)).value_and_grad(np.full(3, np.nan))
     assert np.isnan(value) and gradient.tolist() == [0.0, 0.0, 0.0]
+
+
+@pytest.mark.filterwarnings("ignore:Degrees of freedom:RuntimeWarning")
+def test_variances_of_fewer_values_than_degrees_of_freedom():
+    def row(x, k):
+        return np.nanvar(x, axis=1, ddof=1)[k]
+
+    def whole(x):
+        return np.nanvar(x, ddof=5)
+
+    x = np.array([[1.0, np.nan, 3.0, 4.5], [np.nan] * 4, [np.nan, 2.0, np.nan, np.nan]])
+    for k in range(3):
+        assert nb.adjoint(row, argnums=0).value_and_grad(x, k)[0] == pytest.approx(row(x, k), nan_ok=True)
+    assert np.isnan(whole(x)) and np.isnan(nb.adjoint(whole).value_and_grad(x)[0])

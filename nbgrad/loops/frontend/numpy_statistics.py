@@ -44,7 +44,8 @@ def nanvar(a, axis=None, ddof=0):
     count = np.sum(a == a, axis=axis, keepdims=True)
     mean = np.sum(np.where(a == a, a, 0.0), axis=axis, keepdims=True) / count
     squares = np.sum(np.where(a == a, (a - mean) ** 2, 0.0), axis=axis)
-    return squares / (np.sum(a == a, axis=axis) - ddof)
+    degrees = np.sum(a == a, axis=axis) - ddof
+    return squares / np.where(degrees > 0, degrees, np.nan)
 
 
 @definition(np)
