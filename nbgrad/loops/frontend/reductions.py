@@ -285,7 +285,9 @@ class Reductions:
         second_pass = {t.counter: AxisLoop(self.low.names.fresh("k"), t.axis, t.size) for t in axis_loops}
         axis_loops, every = list(second_pass.values()), [second_pass.get(t.counter, t) for t in every]
         deviation = Binary("-", self.loops.element(tree, every), mean)
-        count = self.size(axis_loops) if self.ddof is ZERO else Binary("-", self.size(axis_loops), self.ddof)
+        count = self.size(axis_loops)
+        if self.ddof is not ZERO:  # a division by 0 where there are too few elements, as in NumPy
+            count = call_of(max, Binary("-", count, self.ddof), ZERO)
         variance = Binary("/", self.fold("total", 0, "+", _square(deviation), axis_loops), count)
         return call_of(math.sqrt, variance) if called is np.std else variance
 
