@@ -162,11 +162,21 @@ def conditional_temporary(x, y):
     return best**2
 
 
+def in_a_counted_while(x):
+    best, i = -9.0, 0
+    while i < x.size:
+        if x[i] > best:
+            best = x[i]
+        i += 1
+    return best
+
+
 SUNK = [
     (smallest, (X,)), (where_it_is, (X, Y)), (nearest, (POINTS, CENTRES)), (farthest, (POINTS, CENTRES)),
     (rolling, (X, 3)), (rolling, (X, 20)), (shortest_path, (np.abs(POINTS) + 0.1,)), (under_conditions, (X, Y)),
     (several_at_once, (X, Y)), (never, (X,)), (first_above, (np.sort(X), 0.1)), (first_above, (X - 10.0, 0.1)),
     (with_tests_of_it, (X,)), (of_the_result, (X, 0.5)), (of_the_result, (X, 50.0)), (conditional_temporary, (X, Y)),
+    (in_a_counted_while, (X,)),
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ from ..core.dtypes import DType
 from ..core.shapes import size
 from ..errors import TraceError
 from ..ir.expr import Expr, const, substitute, var
-from ..ir.graph import IN_PLACE, LEAKED, Graph, ShapedValue, TracedBuffer, current
+from ..ir.graph import IN_PLACE, LEAKED, Graph, ShapedValue, TracedBuffer, Value, current
 from .observers import observers
 from .state import state
 
@@ -29,6 +29,7 @@ __all__ = [
     "has_outside_arrays",
     "is_weak",
     "mark_weak",
+    "operator_values",
     "trace_elementwise",
     "trace_structured",
     "traced",
@@ -142,21 +143,17 @@ def trace_elementwise(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], sha
     return TracedBuffer(graph, size(shape), dtype, value)
 
 
-def trace_structured(plan, *arguments) -> None:
-    """The launcher of structured operators for traced arrays: append the operator to the graph."""
-    *arrays, result = arguments
-    outs = [result] if plan.single else result
-    graph = _graph()
-    op = plan.op
+def operator_values(op, graph: Graph, arrays: Sequence[NDArray], attrs: dict) -> list[Value] | None:
+    """Append the graph of a structured operator, by its ``lower`` or ``expand`` rule; None if it has none."""
     values = None
     if op.lowering is not None:
-        values = op.lowering(graph, *[traced_value(x) for x in arrays], **plan.attrs)
+        values = op.lowering(graph, *[traced_value(x) for x in arrays], **attrs)
         if values is not None and not isinstance(values, list):
             values = [values]
     if values is None and op.expansion is not None:
         recording, state.recording = state.recording, False
         try:
-            results = op.expansion(*arrays, **plan.attrs)
+            results = op.expansion(*arrays, **attrs)
         finally:
             state.recording = recording
         results = results if isinstance(results, list | tuple) else [results]
@@ -164,6 +161,15 @@ def trace_structured(plan, *arguments) -> None:
         if op.finite and all(traced_value(x).value.finite for x in arrays):
             for value in values:
                 value.finite = True
+    return values
+
+
+def trace_structured(plan, *arguments) -> None:
+    """The launcher of structured operators for traced arrays: append the operator to the graph."""
+    *arrays, result = arguments
+    outs = [result] if plan.single else result
+    graph = _graph()
+    values = operator_values(plan.op, graph, arrays, plan.attrs)
     if values is None:
         inputs = [traced_value(x) for x in arrays]
         values = graph.opaque(plan, inputs, [(y._shape, y._kind.dtype) for y in outs])

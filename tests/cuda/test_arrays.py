@@ -405,3 +405,16 @@ def test_a_forked_child_is_told(gpu, x):
         assert "forked" in answer.read()
     os.waitpid(child, 0)
     assert nd.sum(x).item() == 66
+
+
+def test_which_products_are_the_librarys(monkeypatch):
+    monkeypatch.setattr(product.cublas, "library", lambda number: object())
+    for (m, k, n), large in {
+        (200, 200, 200): False,
+        (300, 300, 300): True,
+        (8, 800, 8): True,
+        (8, 600, 8): False,
+    }.items():
+        assert product.use_library(0, m * k * n, k) == large
+    monkeypatch.setattr(product.cublas, "library", lambda number: None)
+    assert not product.use_library(0, 10**9, 1000)

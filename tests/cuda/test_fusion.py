@@ -1,5 +1,6 @@
 """What becomes one kernel, and that it is right."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import nbgrad as nb
 from nbgrad import nd
 from nbgrad.compiler import statements
 from nbgrad.compiler.device import groups, source
+from nbgrad.compiler.device.source import KernelWriter
 from nbgrad.ir import graph
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -134,6 +136,34 @@ def test_several_elements_per_thread(gpu, monkeypatch, dtype):
             tolerance = 2e-3 if dtype == "float16" else 1e-5
             np.testing.assert_allclose(b.asnumpy(), a.asnumpy(), rtol=tolerance, atol=tolerance)
         assert compiled.source().count("packed = aligned(") >= packed
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16"])
+@pytest.mark.parametrize("rows, n, packed", [((3,), 48, True), ((3,), 47, False), ((), 400, True), ((2, 3), 40, True)])
+@pytest.mark.parametrize("first", [0, 1], ids=["aligned", "slice"])
+@pytest.mark.parametrize("few", [16, None], ids=["chunks", "rows"])
+def test_rows_of_operators(gpu, monkeypatch, rows, n, packed, dtype, first, few):
+    """The same in operators, whose sizes are arguments: rows in vectors, one by one if a slice begins elsewhere."""
+    monkeypatch.setattr(source, "_MIN_VECTOR_ROW", 8)
+    if few:  # several blocks share a row
+        monkeypatch.setattr(groups, "_CHUNK", few)
+        monkeypatch.setattr(groups, "MAX_SERIAL_REDUCTION", 2)
+    shape = (1 + first + 2 * bool(few), *rows, n)  # another one each time: an operator keeps its kernels
+    written, assemble = [], KernelWriter.assemble
+    monkeypatch.setattr(
+        KernelWriter, "assemble", lambda self, *given: written.append(assemble(self, *given)) or written[-1]
+    )
+    values = np.random.default_rng(1).standard_normal(first + math.prod(shape)).astype(dtype)
+    gains = np.linspace(0.5, 1.5, shape[-1]).astype(dtype)
+    results = []
+    for ctx in (nb.cpu(0), gpu):
+        x = nd.array(values, ctx=ctx, dtype=dtype)[first:].reshape(shape)
+        gain = nd.array(gains, ctx=ctx, dtype=dtype)
+        results.append([nd.softmax(x), nd.log_softmax(x), nd.LayerNorm(x, gain, gain), nd.sum(x, axis=-1)])
+    tolerance = {"float64": 1e-13, "float32": 1e-5, "float16": 2e-3}[dtype]
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(b.asnumpy(), a.asnumpy(), rtol=tolerance, atol=tolerance)
+    assert any("packed = aligned(" in kernel.source for kernel in written) == packed
 
 
 @pytest.mark.parametrize("few", [2, 32])

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from ...arrays.launch import kind_of
 from ...arrays.ndarray import NDArray
-from ...autodiff.tracing import RetraceObserver, traced, traced_value, tracing_into
+from ...autodiff.tracing import RetraceObserver, operator_values, traced, tracing_into
 from ...core.context import CPU0
 from ...errors import TraceError
 from ...ir.graph import Graph, ShapedValue
@@ -57,31 +57,14 @@ def _program(op: Structured, operands: tuple, results: tuple, attrs: dict) -> De
     """The program of the operator's graph, if it has one, in which its steps are fused; one source for many shapes."""
     graph = Graph()
     arguments = [graph.argument(shape, kind.dtype, computed=True) for shape, kind in operands]
-    seen = _lowered(op, graph, arguments, results, attrs) or _expanded(op, graph, arguments, attrs)
-    if seen is None:
-        return None
-    return DeviceProgram(op.name, graph, arguments, seen, results[0][1].ctx, sizes_are_constant=False)
-
-
-def _lowered(op: Structured, graph: Graph, arguments: list, results: tuple, attrs: dict) -> list[ShapedValue] | None:
-    if op.lowering is None:
-        return None
-    lowered = op.lowering(graph, *[ShapedValue(v, v.shape) for v in arguments], **attrs)
-    if lowered is None:
-        return None
-    values = lowered if isinstance(lowered, list) else [lowered]
-    return [ShapedValue(v, shape) for v, (shape, _) in zip(values, results, strict=True)]
-
-
-def _expanded(op: Structured, graph: Graph, arguments: list, attrs: dict) -> list[ShapedValue] | None:
-    if op.expansion is None:
-        return None
     with tracing_into(graph), RetraceObserver():
-        computed = _listed(op.expansion(*[traced(v, v.shape, v.dtype) for v in arguments], **attrs))
-        seen = [traced_value(y) for y in computed]
+        values = operator_values(op, graph, [traced(v, v.shape, v.dtype) for v in arguments], attrs)
+    if values is None:
+        return None
     if graph.captured or graph.updates:
-        raise TraceError(f"{op.name}: its expansion must use its operands alone")
-    return seen
+        raise TraceError(f"{op.name}: its graph must use its operands alone")
+    seen = [ShapedValue(v, shape) for v, (shape, _) in zip(values, results, strict=True)]
+    return DeviceProgram(op.name, graph, arguments, seen, results[0][1].ctx, sizes_are_constant=False)
 
 
 def _on_host(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Callable:

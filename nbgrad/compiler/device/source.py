@@ -106,12 +106,13 @@ class KernelWriter:
         """The name of an argument with this value, or the value; the same name for all uses in one role."""
         if self.fixed or n in (0, 1):
             return str(n)
-        known = self.sizes.get((role, n))
-        if known is not None and role is not None:
-            return known
-        name = self.sizes[role, n] = f"n{len(self.names)}"
+        if (role, n) in self.sizes:
+            return self.sizes[role, n]
+        name = f"n{len(self.names)}"
         self.names.append(name)
         self.integers.append(n)
+        if role is not None:
+            self.sizes[role, n] = name
         return name
 
     def array(self, value: Value | int) -> str:
