@@ -103,6 +103,29 @@ def ranks(layers, x):
     return h.sum()
 
 
+def backwards(layers, x):
+    h = x
+    for w, b in reversed(layers):
+        h = np.tanh(w @ h + b)
+    return h.sum()
+
+
+def there_and_back(layers, x):
+    h = x
+    for w, b in layers:
+        h = np.tanh(w @ h + b)
+    for k, (w, b) in enumerate(layers[::-1]):
+        h = (h - k * b) @ w
+    return h.sum()
+
+
+def backwards_beside(ws, bs, x):
+    h = x
+    for w, b in zip(reversed(ws), bs[::-1]):
+        h = np.sin(w @ h + b)
+    return h.sum()
+
+
 def rebound(layers, x):
     total = 0.0
     for w, b in layers:
@@ -126,6 +149,8 @@ CASES = [
     (samples, (LAYERS, normal(6, 3))), (samples_of_a_function, (LAYERS, normal(6, 3))),
     (written, ((normal(3), normal(2), normal(4)),)), (display, (normal(2), normal(3), normal(1))),
     (ranks, (((normal(3, 4), normal(4)), (normal(4, 2), normal(2))), normal(5, 3))),
+    (backwards, (LAYERS[::-1], normal(3))), (there_and_back, (LAYERS, normal(3))),
+    (backwards_beside, (tuple(w for w, _ in LAYERS[::-1]), tuple(b for _, b in LAYERS[::-1]), normal(3))),
 ]  # fmt: skip
 
 

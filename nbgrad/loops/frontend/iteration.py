@@ -105,10 +105,10 @@ class Iteration(Calls):
             return items
         called = self.function_of(node.func) if isinstance(node, ast.Call) else None
         if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
-            inner = self.static_items(node.args[0])
+            inner = self.static_items(self.forwards(node.args[0]))
             return inner and [TupleExpr([Scalar(Constant(k)), t]) for k, t in enumerate(inner)]
         if isinstance(node, ast.Call) and called is zip:
-            operands = [self.static_items(a) for a in node.args]
+            operands = [self.static_items(self.forwards(a)) for a in node.args]
             if None not in operands:
                 return [TupleExpr(list(items)) for items in zip(*operands, strict=False)]
         return None

@@ -64,8 +64,21 @@ def can_be_written_out(s: ast.For) -> bool:
     return _has_items(s.iter) and iterated.isdisjoint(changed)
 
 
+def _reversed(iterable: ast.expr) -> ast.expr | None:
+    """What ``reversed(...)`` or ``...[::-1]`` is of."""
+    match iterable:
+        case ast.Call(func=ast.Name("reversed"), args=[inner], keywords=[]):
+            return inner
+        case ast.Subscript(inner, ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))):
+            return inner
+    return None
+
+
 def _has_items(iterable: ast.expr) -> bool:
     """Whether :func:`_item` knows the items of an iterable over tuples."""
+    inner = _reversed(iterable)
+    if inner is not None:
+        return isinstance(inner, ast.Name | ast.Attribute | ast.Tuple | ast.List)
     match iterable:
         case ast.Call(func=ast.Name("enumerate"), args=[inner], keywords=[]):
             return _has_items(inner)
@@ -98,7 +111,10 @@ class _WriteOut(ast.NodeTransformer):
 
 
 def _item(iterable: ast.expr, k: int) -> ast.expr:
-    """An item of an iterable over tuples."""
+    """An item of an iterable over tuples; number -1 is the last."""
+    inner = _reversed(iterable)
+    if inner is not None:
+        return _item(inner, -1 - k)
     match iterable:
         case ast.Call(func=ast.Name("enumerate"), args=[inner]):
             return ast.Tuple([ast.Constant(k), _item(inner, k)], ast.Load())
