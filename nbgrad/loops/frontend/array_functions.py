@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.affine import distance
 from ..ir.names import called as call_of
 from ..ir.statements import Check
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, Length, Select
@@ -28,6 +27,7 @@ from .array_expressions import (
 )
 from .function_table import MANY, lowers, method
 from .implicit_errors import check_call
+from .known_integers import integer_of
 from .memory_order import record_sharing
 from .partial_evaluation import is_none
 from .record_types import is_record
@@ -242,8 +242,9 @@ def integers(low: Calls, node: ast.Call, arguments: list[ast.expr]) -> list[int]
     """Integers that are known at the call: several, or one tuple of them."""
     trees = [low.tree(a) for a in arguments]
     items = trees[0].items if len(trees) == 1 and isinstance(trees[0], TupleExpr) else trees
-    numbers = [distance(fold_negation(t.term), ZERO) if isinstance(t, Scalar) else None for t in items]
+    numbers = [integer_of(low, t.term) if isinstance(t, Scalar) else None for t in items]
     if None in numbers:
+        low.shared.may_decide.update(*[t.term.named for t in items if isinstance(t, Scalar)])
         raise low.source.refuse(node, f"axes in {unparse(node)} that are not constants", "give integers")
     return numbers  # type: ignore[return-value]
 

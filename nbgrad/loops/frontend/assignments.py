@@ -9,7 +9,6 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
-from collections.abc import Mapping
 from typing import Any
 
 from ..ir.statements import Check, Grow, Store, walk
@@ -47,7 +46,7 @@ __all__ = ["Assignments"]
 class Assignments(CopyInsertion):
     """Lowers assignments and updates the bindings of names."""
 
-    unrolled_loop: Mapping[tuple, int] | None = None  # over a tuple, if its iterations can be written out
+    unrolled_loop: tuple | None = None  # the outermost that is unrolled and can be written out, and its items
     block_position: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the index in it
     enclosing_branches: tuple[tuple[list[ast.stmt], int], ...] = ()  # the enclosing blocks, as far as they are branches
     decided_by: frozenset[str] = frozenset()  # the parameters that alone decide whether the innermost branch is taken

@@ -44,6 +44,7 @@ from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, no_function, row_of
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
+from .known_integers import known_form
 from .number_types import is_number_type
 from .numbered_strings import error_of_other_use
 from .overloads import with_implementation
@@ -443,7 +444,8 @@ class Calls(Expressions):
                 numbered.append(p)
             elif isinstance(static := static_value(self, a), Static) and isinstance(static.value, str | None):
                 strings.append(p)
-        source = rewritten(source, self.shared.rewrites, numbered, strings)
+        context = (source.context, *(known_form(self, a) for a in arguments.values()))
+        source = rewritten(source, self.shared.rewrites, numbered, strings, context)
         for p in numbered:
             if p not in source.numbered and (error := error_of_other_use(self.source, arguments[p], source, p)):
                 raise error

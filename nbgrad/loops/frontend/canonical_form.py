@@ -4,20 +4,24 @@ in several."""
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
 from collections import Counter
+from collections.abc import Callable
+from functools import reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.names import Names
 from .function_table import DEFINITIONS, is_known
 from .structured_control import own_returns, with_location
-from .syntax import bound_name, first_name, free_variables, subtrees
+from .syntax import Replaced, all_names, bound_name, first_name, free_variables, subtrees
 
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["Lists", "LongerFirst", "OutArguments", "SwapsToTuples"]
+__all__ = ["AssignmentsInTests", "BuiltinCalls", "Lists", "LongerFirst", "OutArguments", "SwapsToTuples"]
 
 
 class Lists(ast.NodeTransformer):
@@ -108,6 +112,125 @@ class OutArguments(ast.NodeTransformer):
             return node
         target = ast.Subscript(operands[-1], ast.Constant(...), ast.Store())
         return with_location(ast.Assign([target], ast.Call(call.func, operands[:-1], [])), node)
+
+
+class BuiltinCalls(ast.NodeTransformer):
+    """Rewrite ``map(f, x)`` as ``(f(v) for v in x)``, ``list(x)`` as ``[v for v in x]``, ``sorted(x)`` as that of
+    ``np.sort(x)``, and ``(n, *shape)`` as ``(n,) + shape``."""
+
+    def __init__(self, source: Source, names: Names) -> None:
+        self.source = source
+        self.names = names
+        self.outside: set[str] = set()
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        around, self.outside = self.outside, free_variables(node)
+        self.generic_visit(node)
+        self.outside = around
+        return node
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        called = self.source.resolve(node.func) if first_name(node.func) in self.outside else None
+        if called not in (map, list, sorted, reversed) or any(isinstance(a, ast.Starred) for a in node.args):
+            return node
+        match called, node.args, node.keywords:
+            case builtins.map, [function, *of], [] if of:
+                values = [self.names.fresh("v") for _ in of]
+                made = self.comprehension(ast.GeneratorExp, _called(function, values), values, of)
+            case builtins.list, [ast.GeneratorExp() as inner], []:
+                made = ast.ListComp(inner.elt, inner.generators)
+            case builtins.reversed, [ast.ListComp(ast.Name(v), [ast.comprehension(ast.Name(w), of)])], [] if v == w:
+                made = ast.Call(node.func, [of], [])
+            case builtins.list, [of], []:
+                made = self.items(of)
+            case builtins.sorted, [of], [] | [ast.keyword(arg="reverse", value=ast.Constant(value=True | False))]:
+                if isinstance(of, ast.List | ast.Tuple | ast.GeneratorExp):
+                    of = ast.Call(bound_name(np.array, "np.array"), [of], [])
+                made = ast.Call(bound_name(np.sort, "np.sort"), [of], [])
+                if node.keywords and node.keywords[0].value.value:  # type: ignore[attr-defined]
+                    backwards = ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))
+                    made = ast.Subscript(made, backwards, ast.Load())
+                made = self.items(made)
+            case _:
+                return node
+        return with_location(made, node)
+
+    def visit_Tuple(self, node: ast.Tuple) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load) or not any(isinstance(e, ast.Starred) for e in node.elts):
+            return node
+        parts = [e.value if isinstance(e, ast.Starred) else ast.Tuple([e], ast.Load()) for e in node.elts]
+        made = reduce(lambda a, b: ast.BinOp(a, ast.Add(), b), [ast.Tuple([], ast.Load()), *parts])
+        return with_location(made, node)
+
+    def items(self, of: ast.expr) -> ast.expr:
+        """``[v for v in of]``."""
+        value = self.names.fresh("v")
+        return self.comprehension(ast.ListComp, ast.Name(value, ast.Load()), [value], [of])
+
+    def comprehension(self, kind: Callable, element: ast.expr, names: list[str], over: list[ast.expr]) -> ast.expr:
+        """A comprehension over several iterables at once."""
+        targets: list[ast.expr] = [ast.Name(n, ast.Store()) for n in names]
+        if len(names) == 1:
+            return kind(element, [ast.comprehension(targets[0], over[0], [], 0)])
+        zipped = ast.Call(bound_name(zip, "zip"), over, [])
+        return kind(element, [ast.comprehension(ast.Tuple(targets, ast.Store()), zipped, [], 0)])
+
+
+def _called(function: ast.expr, names: list[str]) -> ast.expr:
+    """The call of a function with these variables; of a lambda, its body."""
+    if isinstance(function, ast.Lambda):
+        a, inner = function.args, [n for n in subtrees(function.body) if isinstance(n, ast.arg)]
+        plain = not (inner or a.posonlyargs or a.kwonlyargs or a.vararg or a.kwarg or a.defaults)
+        if plain and len(a.args) == len(names):
+            return Replaced(dict(zip([p.arg for p in a.args], names, strict=True))).visit(function.body)
+    return ast.Call(function, [ast.Name(n, ast.Load()) for n in names], [])
+
+
+class AssignmentsInTests(ast.NodeTransformer):
+    """Rewrite ``while (x := f(x)) > 0: ...`` as ``while True: x = f(x); if not x > 0: break; ...``.
+
+    That is where the test evaluates ``:=`` first, and its value reads the name. Others are lowered where they stand.
+    """
+
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
+
+    def visit_While(self, node: ast.While) -> ast.AST:
+        self.generic_visit(node)
+        if (first := _first_assignment(node.test)) is not None:
+            assigned, test = first
+            leave = with_location(ast.If(ast.UnaryOp(ast.Not(), test), [ast.Break()], []), node)
+            node.test = ast.copy_location(ast.Constant(True), node)
+            node.body = [assigned, leave, *node.body]
+        return node
+
+    def visit_If(self, node: ast.If) -> ast.AST | list[ast.stmt]:
+        self.generic_visit(node)
+        if (first := _first_assignment(node.test)) is None:
+            return node
+        assigned, node.test = first
+        return [assigned, node]
+
+
+def _first_assignment(node: ast.expr) -> tuple[ast.stmt, ast.expr] | None:
+    """The assignment that an expression begins with, if its value reads the name, and the expression without it."""
+    match node:
+        case ast.NamedExpr(target=ast.Name(id=name) as target, value=value):
+            made = with_location(ast.Assign([target], value), node)
+            return (made, ast.copy_location(ast.Name(name, ast.Load()), node)) if name in all_names(value) else None
+        case ast.Compare(left=inner) | ast.BinOp(left=inner) | ast.UnaryOp(operand=inner):
+            field, others = "operand" if isinstance(node, ast.UnaryOp) else "left", None
+        case ast.Call(func=ast.Name(), args=[inner, *others]):
+            field = "args"
+        case _:
+            return None
+    if (found := _first_assignment(inner)) is None:
+        return None
+    rest = copy.copy(node)
+    setattr(rest, field, found[1] if others is None else [found[1], *others])
+    return found[0], rest
 
 
 class SwapsToTuples(ast.NodeTransformer):

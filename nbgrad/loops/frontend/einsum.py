@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.affine import distance
-from ..ir.terms import ONE, ZERO, Binary
+from ..ir.terms import ONE, Binary
 from .array_expressions import ArrayExpr, AxisLoop, Leaf, Op, Scalar, TupleExpr, combine
 from .function_table import MANY, lowers
+from .known_integers import integer_of
 from .reductions import Reductions
 from .syntax import unparse
 from .views import raw_length
@@ -92,7 +92,7 @@ def _pairs_of_axes(low: Calls, node: ast.Call, axes: ast.expr, rank: int) -> lis
     """The axes of both arrays in ``axes=``, which is a number, two numbers, or two lists of them."""
 
     def number(tree: ArrayExpr) -> int:
-        found = distance(low.with_known_integers(tree.term), ZERO) if isinstance(tree, Scalar) else None
+        found = integer_of(low, tree.term) if isinstance(tree, Scalar) else None
         if found is None:
             what = f"the axes in {unparse(node)}, which are no constants"
             raise low.source.refuse(node, what, "give a number, or two lists of numbers")

@@ -51,6 +51,7 @@ from .dictionaries import dictionary_of
 from .element_types import called_function
 from .function_table import MODULES
 from .implicit_errors import check_division, in_range, index_may_raise
+from .known_integers import integer_of
 from .numpy_library import masked
 from .record_types import is_record
 from .records import attribute_of_record, item_of_record
@@ -325,22 +326,27 @@ class Expressions(CapturedConstants):
         if is_record(tree):
             return item_of_record(self, node, tree)
         if isinstance(node.slice, ast.Slice):
-            ends = node.slice.lower, node.slice.upper, node.slice.step
-            start, stop, step = (e if e is None else distance(self.value(e), ZERO) for e in ends)
-            if (start is None, stop is None, step is None) == tuple(e is None for e in ends):
-                return TupleExpr(tree.items[start:stop:step])
-        else:
-            index = self.value(node.slice)
-            k = distance(index, ZERO)
-            if k is not None and -size <= k < size:
-                return tree.items[k]
-            if k is None and all_scalars(tree):
-                array = Lowered(Leaf(self.tuple_as_array(node, tree), True))
-                row = ast.Subscript(array, Lowered(Scalar(index)), ast.Load())
-                return self.subscript(ast.copy_location(row, node))
+            ends = [None if e is None else self.value(e) for e in (node.slice.lower, node.slice.upper, node.slice.step)]
+            numbers = [None if e is None else integer_of(self, e) for e in ends]
+            if [n is None for n in numbers] == [e is None for e in ends]:
+                return TupleExpr(tree.items[slice(*numbers)])
+            raise self.varying_index(node, *[e for e in ends if e is not None])
+        index = self.value(node.slice)
+        k = integer_of(self, index)
+        if k is None and not all_scalars(tree):
+            raise self.varying_index(node, index)
+        if k is None:
+            array = Lowered(Leaf(self.tuple_as_array(node, tree), True))
+            row = ast.Subscript(array, Lowered(Scalar(index)), ast.Load())
+            return self.subscript(ast.copy_location(row, node))
+        if -size <= k < size:
+            return tree.items[k]
         raise self.source.refuse(
             node, f"{unparse(node)}, an index of a tuple that is not one of its {size}", "use an array"
         )
+
+    def varying_index(self, node: ast.Subscript, *parts: Term) -> Exception:
+        raise NotImplementedError
 
     def tuple_as_array(self, node: ast.AST, tree: TupleExpr) -> View:
         raise NotImplementedError

@@ -1,7 +1,7 @@
 """Lowering of loops: all forms become loops over ranges, or while loops.
 
 Loops over arrays, ``enumerate``, ``zip``, ``reversed``, ``np.ndindex`` and comprehensions count over a range and assign
-elements to their targets; loops over tuples of arrays are unrolled.
+elements to their targets.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from functools import cached_property
 
 import numba
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..ir.affine import offset, plus
 from ..ir.names import called as call_of
-from ..ir.statements import Assign, Block, Loop, Print, walk
+from ..ir.statements import Assign, Loop, Print, walk
 from ..ir.terms import (
     FALSE,
     MINUS_ONE,
@@ -26,7 +26,6 @@ from ..ir.terms import (
     ZERO,
     Binary,
     Compare,
-    Constant,
     Logical,
     Select,
     Term,
@@ -35,43 +34,30 @@ from ..ir.terms import (
 )
 from ..ir.type_inference import DTYPES
 from .array_creation import ArrayCreation
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
-from .calls import Calls
-from .dictionaries import dictionary_items
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, nested_loops
-from .instance_types import InstanceType
 from .live_range_splitting import loop_target_text
 from .record_types import is_record
-from .records import has_instance, shape_of_record
-from .rewrites import can_be_written_out
-from .structured_control import contains_jump, flag_assignment, flag_breaks, with_location
-from .syntax import bound_name, children, stored_names, subtrees
+from .records import shape_of_record
+from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
+from .syntax import Replaced, bound_name, children, stored_names, subtrees
+from .unrolling import Unrolling
 from .views import View, fold_negation
 
 __all__ = ["Iteration"]
 
 
-class Iteration(Calls):
+class Iteration(Unrolling):
     """Lowers loops."""
-
-    unrolled_loop: Mapping[tuple, int] | None = None
-
-    break_flags: list[str]
-    skip_flags: list[list[str]]
-    returned_flag: str
-    walrus_in: ast.expr | None
-
-    def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
-        raise NotImplementedError
-
-    def statement(self, s: ast.stmt) -> None:
-        raise NotImplementedError
 
     def loop(self, s: ast.For | ast.While) -> None:
         """Lower a loop, by what it iterates over."""
         if isinstance(s, ast.While):
             self.build_loop(s, s.body, "", [ZERO, ZERO, ONE])
+            return
+        if (items := self.unrolled_items(s, s.iter)) is not None:
+            self.unroll(s, items)
             return
         call = s.iter
         called = self.function_of(call.func) if isinstance(call, ast.Call) else None
@@ -83,59 +69,8 @@ class Iteration(Calls):
             self.range_loop(s, s.target, s.body, inner)
         elif called in (np.ndindex, numba.pndindex, np.ndenumerate) and isinstance(call, ast.Call):
             self.index_loops(s, call, called is np.ndenumerate)
-        elif (items := self.unrolled_items(self.forwards(s.iter))) is not None:
-            self.unroll(s, items)
         else:
             self.array_loop(s)
-
-    def unrolled_items(self, node: ast.expr) -> list[ArrayExpr] | None:
-        """The items of a loop to be unrolled: over a tuple of other items than scalars, or a zip of such tuples."""
-        items = self.static_items(node)
-        return (
-            None if items is None or (items and all(all_scalars(t) and not has_instance(t) for t in items)) else items
-        )
-
-    def static_items(self, node: ast.expr) -> list[ArrayExpr] | None:
-        """The items of a tuple, or of ``enumerate`` or ``zip`` of tuples; None for anything else."""
-        if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
-            return self.tree(node).items  # type: ignore[attr-defined]
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and self.tuple_of(node.value):
-            return self.tree(node).items  # type: ignore[attr-defined]
-        if (items := dictionary_items(self, node)) is not None:
-            return items
-        called = self.function_of(node.func) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and called is enumerate and len(node.args) == 1:
-            inner = self.static_items(self.forwards(node.args[0]))
-            return inner and [TupleExpr([Scalar(Constant(k)), t]) for k, t in enumerate(inner)]
-        if isinstance(node, ast.Call) and called is zip:
-            operands = [self.static_items(self.forwards(a)) for a in node.args]
-            if None not in operands:
-                return [TupleExpr(list(items)) for items in zip(*operands, strict=False)]
-        return None
-
-    def value_before_loop(self, s: ast.For, tree: ArrayExpr, moved: set[str]) -> ArrayExpr:
-        """An item of an unrolled loop, with the value that it has before the loop."""
-        if isinstance(getattr(tree, "tuple_class", None), InstanceType):  # which is the same during the loop
-            return tree
-        if isinstance(tree, TupleExpr):
-            return TupleExpr([self.value_before_loop(s, t, moved) for t in tree.items], tree.tuple_class)
-        if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
-            raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
-        return Leaf(self.snapshot_view(tree.view)) if isinstance(tree, Leaf) else self.evaluate_first(s, tree)
-
-    def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
-        """Unroll a loop."""
-        if items and any(contains_jump(b) for b in s.body):
-            raise self.source.refuse(s, "a jump in a loop over a tuple of arrays", "write its iterations one by one")
-        moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
-        items = [self.value_before_loop(s, t, moved) for t in items]
-        around = self.unrolled_loop
-        if can_be_written_out(s):
-            self.unrolled_loop = {(*self.source.definition_site, (s.lineno, s.col_offset)): len(items)}
-        for t in items:
-            done = ast.copy_location(Lowered(t), s)
-            self.out += self.block([_assignment(s, s.target, done), *s.body])
-        self.unrolled_loop = around
 
     def reversed_range(self, node: ast.expr) -> list[Term] | None:
         """Start, stop and step of ``reversed(range(...))``; None for anything else."""
@@ -149,13 +84,6 @@ class Iteration(Calls):
         before = Binary("-", start, step)
         trips = call_of(len, call_of(range, start, stop, step))
         return [Binary("+", before, Binary("*", trips, step)), before, fold_negation(Unary("-", step))]
-
-    def forwards(self, node: ast.expr) -> ast.expr:
-        """``a[::-1]`` for ``reversed(a)``; other iterables are as they are."""
-        if not isinstance(node, ast.Call) or self.function_of(node.func) is not reversed:
-            return node
-        backwards = ast.Slice(None, None, ast.Constant(-1))
-        return with_location(ast.Subscript(node.args[0], backwards, ast.Load()), node)
 
     def range_loop(
         self, s: ast.For, target: ast.expr, body: list[ast.stmt], bounds: list[Term], parallel: bool = False
@@ -176,9 +104,13 @@ class Iteration(Calls):
         first: list[ast.stmt] = []
         if own:
             self.lowered_function.ranks.setdefault(local, 0)
-            first = [_assignment(s, target, _number(counter))]
+            first = [assignment(s, target, _number(counter))]
         self.lowered_function.ranks[counter], self.lowered_function.kinds[counter] = 0, "int"
+        known = not parallel and isinstance(s.iter, ast.Call) and self.static_items(self.forwards(s.iter)) is not None
+        named = frozenset().union(*(b.named for b in bounds))
+        self.shared.ranges_around.append((counter, self.rewrite_key(s) if known else None, named))
         self.build_loop(s, [*first, *body], counter, bounds, parallel)
+        self.shared.ranges_around.pop()
 
     @cached_property
     def uses_outside_loops(self) -> dict[str, set[type]]:
@@ -231,7 +163,7 @@ class Iteration(Calls):
             number = _number(counter)
             if begin:
                 number = ast.BinOp(number, ast.Add(), begin[0])
-            first.append(_assignment(s, target.elts[0], number))
+            first.append(assignment(s, target.elts[0], number))
             self.elements(s, target.elts[1], iterable.args[0], counter, first, sizes)
         elif isinstance(iterable, ast.Call) and called is zip and isinstance(target, ast.Tuple):
             if len(iterable.args) != len(target.elts) or iterable.keywords:
@@ -247,12 +179,14 @@ class Iteration(Calls):
             count = Variable(counter)
             plain = start is ZERO and step is ONE
             item = count if plain else Binary("+", start, Binary("*", count, step))
-            first.append(_assignment(s, target, Lowered(Scalar(item))))
+            first.append(assignment(s, target, Lowered(Scalar(item))))
         else:
             self.rows_of(s, target, iterable, counter, first, sizes)
 
     def lower_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
         """A comprehension: a vector with a scalar per iteration."""
+        if (unrolled := self.unrolled_comprehension(node)) is not None:
+            return unrolled
         grows = len(node.generators) > 1 or node.generators[0].ifs
         tree = self.growing_comprehension(node) if grows else self.plain_comprehension(node)
         if isinstance(node, ast.ListComp):
@@ -263,7 +197,7 @@ class Iteration(Calls):
         """A comprehension with one iteration for each item; of comprehensions with fixed lengths, an array with an axis
         for each."""
         name = self.names.fresh("listed")
-        renamed = _Renamed({})
+        renamed = Replaced({})
         levels: list[tuple[ast.For, str, list[ast.stmt], Term]] = []
         element: ast.expr = node
         while not levels or _is_nested(element, renamed.names):
@@ -273,7 +207,7 @@ class Iteration(Calls):
             counter = self.names.fresh("k")
             self.locals |= {*own.values(), counter}
             self.rename |= {n: n for n in (*own.values(), counter)}
-            renamed.names |= own
+            renamed.names = {**renamed.names, **own}
             s = ast.copy_location(ast.For(renamed.visit(copy.deepcopy(generator.target)), generator.iter, [], []), node)
             first: list[ast.stmt] = []
             sizes: list[Term] = []
@@ -284,7 +218,7 @@ class Iteration(Calls):
         indices: list[ast.expr] = [_number(counter) for _, counter, *_ in levels]
         index = indices[0] if len(indices) == 1 else ast.Tuple(indices, ast.Load())
         slot = ast.Subscript(Lowered(Leaf(self.whole_view(name))), index, ast.Store())
-        body: list[ast.stmt] = [_assignment(node, slot, renamed.visit(copy.deepcopy(element)))]
+        body: list[ast.stmt] = [assignment(node, slot, renamed.visit(copy.deepcopy(element)))]
         for s, counter, first, stop in levels[:0:-1]:
             over = ast.Call(bound_name(range, "range"), [Lowered(Scalar(stop))], [])
             body = [with_location(ast.For(ast.Name(counter, ast.Store()), over, [*first, *body], []), s)]
@@ -304,7 +238,7 @@ class Iteration(Calls):
         self.locals |= {*own.values(), count}
         self.rename |= {n: n for n in (*own.values(), count)}
         self.stores += [count, count]  # set more than once
-        renamed = _Renamed(own).visit(copy.deepcopy(node))
+        renamed = Replaced(own).visit(copy.deepcopy(node))
         renamed.generators[0].iter = node.generators[0].iter  # Python evaluates it outside
         vector = Lowered(Leaf(empty_list(self, node, self.names.fresh("listed"))))
         root, walrus = self.root_expression, self.walrus_in
@@ -329,7 +263,7 @@ class Iteration(Calls):
             raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
         if is_record(tree):
             sizes.append(shape_of_record(self, s, tree)[0])  # type: ignore[arg-type]
-            first.append(_assignment(s, target, ast.Subscript(Lowered(tree), _number(counter), ast.Load())))
+            first.append(assignment(s, target, ast.Subscript(Lowered(tree), _number(counter), ast.Load())))
             return
         if isinstance(tree, TupleExpr):
             rows = [t.items for t in tree.items if isinstance(t, TupleExpr)]
@@ -348,7 +282,7 @@ class Iteration(Calls):
             view = self.snapshot_view(view)
         sizes.append(self.shape(view)[0])
         element = ast.Subscript(Lowered(Leaf(view)), _number(counter), ast.Load())
-        first.append(_assignment(s, target, element))
+        first.append(assignment(s, target, element))
 
     def tuple_as_array(self, s: ast.AST, tree: TupleExpr) -> View:
         """A tuple of scalars, or of tuples of scalars, as a new array."""
@@ -374,16 +308,16 @@ class Iteration(Calls):
             array = Lowered(Leaf(view))
             sizes = self.shape(view)
         else:
-            shape = self.shape_of(call.args[0])
-            single = call.args[0].elts if isinstance(call.args[0], ast.Tuple) else call.args
-            sizes = shape if shape is not None else [self.value(a) for a in single]
+            args = self.expand_starred(call).args
+            only = self.tree(args[0]) if len(args) == 1 else None
+            sizes = [self.value(a) for a in (map(Lowered, only.items) if isinstance(only, TupleExpr) else args)]
         counters = [self.names.fresh("k") for _ in sizes]
         self.locals |= set(counters)
         self.rename |= {c: c for c in counters}
         index = ast.Tuple([ast.Name(c, ast.Load()) for c in counters], ast.Load())
-        first = [_assignment(s, target, index)]
+        first = [assignment(s, target, index)]
         if array is not None:
-            first.append(_assignment(s, value, ast.Subscript(array, index, ast.Load())))
+            first.append(assignment(s, value, ast.Subscript(array, index, ast.Load())))
         leave: list[ast.stmt] = []
         body: list[ast.stmt] = [*first, *s.body]
         if len(sizes) > 1 and any(contains_jump(b, ast.Break) for b in s.body):
@@ -464,21 +398,6 @@ class Iteration(Calls):
 def _number(name: str) -> ast.expr:
     """A node for a scalar variable of the lowered function."""
     return Lowered(Scalar(Variable(name)))
-
-
-def _assignment(s: ast.stmt | ast.expr, target: ast.expr, value: ast.expr) -> ast.stmt:
-    """``target = value``, on the line of `s`."""
-    return with_location(ast.Assign([target], value), s)
-
-
-class _Renamed(ast.NodeTransformer):
-    """Renames variables."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        self.names = names
-
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.copy_location(ast.Name(self.names.get(node.id, node.id), node.ctx), node)
 
 
 def _binds_looser_than_sum(term: Term) -> bool:

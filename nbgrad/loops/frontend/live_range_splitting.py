@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ..ir.names import Names
 from .syntax import all_names, subtrees
@@ -24,8 +24,8 @@ State = dict[str, frozenset[Definition]]
 class NeedsSplitting(Exception):
     """Lower again with the live ranges of a name split; `writable_copy`: with a writable copy of an array parameter
     that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results;
-    `numbered`: with numbers for the strings that it stands for; `written_out`: with the iterations of a loop, by its
-    place, one by one."""
+    `numbered`: with numbers for the strings that it stands for; `written_out`: with the iterations of a loop, which has
+    these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one."""
 
     def __init__(
         self,
@@ -33,7 +33,8 @@ class NeedsSplitting(Exception):
         writable_copy: bool = False,
         varying: Iterable[tuple] = (),
         numbered: bool = False,
-        written_out: Mapping[tuple, int] | None = None,
+        written_out: tuple[tuple, int | list[int]] | None = None,
+        unrolled: tuple = (),
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -41,6 +42,7 @@ class NeedsSplitting(Exception):
         self.varying = varying
         self.numbered = numbered
         self.written_out = written_out
+        self.unrolled = unrolled
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

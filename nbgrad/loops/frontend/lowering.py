@@ -36,7 +36,7 @@ from .record_types import RecordType
 from .records import record_parameter
 from .reshaping import resolve_reshaped
 from .results import Results
-from .rewrites import Rewrites, rewritten
+from .rewrites import Rewrites, items_of_loop, rewritten
 from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
 from .scope import LoweringState, Pack
 from .source import Source
@@ -389,6 +389,9 @@ class Lowering(Results, Iteration):
             return
         if called in RUNTIME_CALLS:  # in generated code
             lower_runtime_call(self, call, called)
+            return
+        if called is items_of_loop:
+            self.check_items(*call.args)
             return
         if called is append_item:
             self.known_call(call, called, "")

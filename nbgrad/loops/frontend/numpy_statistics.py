@@ -15,52 +15,54 @@ LARGEST = float(np.finfo(np.float64).max)
 
 
 @definition(np)
-def nansum(a, axis=None):
-    return np.sum(np.where(a == a, a, 0.0), axis=axis)
+def nansum(a, axis=None, *, keepdims=False):
+    return np.sum(np.where(a == a, a, 0.0), axis=axis, keepdims=keepdims)
 
 
 @definition(np)
-def nanprod(a, axis=None):
-    return np.prod(np.where(a == a, a, 1.0), axis=axis)
+def nanprod(a, axis=None, *, keepdims=False):
+    return np.prod(np.where(a == a, a, 1.0), axis=axis, keepdims=keepdims)
 
 
 @definition(np)
-def nancumsum(a):
-    return np.cumsum(np.where(a == a, a, 0))
+def nancumsum(a, axis=None):
+    return np.cumsum(np.where(a == a, a, 0), axis)
 
 
 @definition(np)
-def nancumprod(a):
-    return np.cumprod(np.where(a == a, a, 1))
+def nancumprod(a, axis=None):
+    return np.cumprod(np.where(a == a, a, 1), axis)
 
 
 @definition(np)
-def nanmean(a, axis=None):
-    return np.sum(np.where(a == a, a, 0.0), axis=axis) / np.sum(a == a, axis=axis)
+def nanmean(a, axis=None, *, keepdims=False):
+    return nansum(a, axis, keepdims=keepdims) / np.sum(a == a, axis=axis, keepdims=keepdims)
 
 
 @definition(np)
-def nanvar(a, axis=None, ddof=0):
+def nanvar(a, axis=None, ddof=0, *, keepdims=False):
     count = np.sum(a == a, axis=axis, keepdims=True)
     mean = np.sum(np.where(a == a, a, 0.0), axis=axis, keepdims=True) / count
-    squares = np.sum(np.where(a == a, (a - mean) ** 2, 0.0), axis=axis)
-    degrees = np.sum(a == a, axis=axis) - ddof
+    squares = np.sum(np.where(a == a, (a - mean) ** 2, 0.0), axis=axis, keepdims=keepdims)
+    degrees = np.sum(a == a, axis=axis, keepdims=keepdims) - ddof
     return squares / np.where(degrees > 0, degrees, np.nan)
 
 
 @definition(np)
-def nanstd(a, axis=None, ddof=0):
-    return np.sqrt(nanvar(a, axis, ddof))
+def nanstd(a, axis=None, ddof=0, *, keepdims=False):
+    return np.sqrt(nanvar(a, axis, ddof, keepdims=keepdims))
 
 
 @definition(np)
-def nanmax(a, axis=None):
-    return np.where(np.any(a == a, axis=axis), np.max(np.where(a == a, a, -np.inf), axis=axis), np.nan)
+def nanmax(a, axis=None, *, keepdims=False):
+    found = np.max(np.where(a == a, a, -np.inf), axis=axis, keepdims=keepdims)
+    return np.where(np.any(a == a, axis=axis, keepdims=keepdims), found, np.nan)
 
 
 @definition(np)
-def nanmin(a, axis=None):
-    return np.where(np.any(a == a, axis=axis), np.min(np.where(a == a, a, np.inf), axis=axis), np.nan)
+def nanmin(a, axis=None, *, keepdims=False):
+    found = np.min(np.where(a == a, a, np.inf), axis=axis, keepdims=keepdims)
+    return np.where(np.any(a == a, axis=axis, keepdims=keepdims), found, np.nan)
 
 
 def require_all(found):
@@ -97,14 +99,46 @@ def nan_to_num(x, copy=None, nan=0.0, posinf=None, neginf=None):
 
 
 @definition(np)
-def median(a):
+def median(a, axis=None, *, keepdims=False):
+    return _along(_median, a, 0.5, axis, keepdims)
+
+
+@definition(np)
+def nanmedian(a, axis=None, *, keepdims=False):
+    return _along(_nanmedian, a, 0.5, axis, keepdims)
+
+
+def _along(of_vector, a, q, axis, keepdims):
+    """What `of_vector` finds of all elements, or of the vectors along an axis."""
+    if np.ndim(a) == 1:
+        found = of_vector(a, q)
+    elif axis is None:
+        found = of_vector(a.ravel(), q)
+    else:
+        found = _of_vectors(of_vector, np.moveaxis(a, axis, -1), q)
+    if not keepdims:
+        kept = found
+    elif axis is None or np.ndim(a) == 1:
+        kept = np.full_like(np.sum(a, keepdims=True), found)
+    else:
+        kept = np.expand_dims(found, axis)
+    return kept
+
+
+def _of_vectors(of_vector, a, q):
+    found = np.empty(a.shape[:-1])
+    for index in np.ndindex(a.shape[:-1]):
+        found[index] = of_vector(a[index], q)
+    return found
+
+
+def _median(a, q):
     order, n = argsort(a), a.size
     last = a[order[n - 1]]  # NaN, if there is any
     return last if last != last else _middle(a, order, n)
 
 
-@definition(np)
-def nanmedian(a):
+def _nanmedian(a, q):
     order, n = argsort(a), np.sum(a == a)  # NaN is at the end
     return _middle(a, order, n) if n > 0 else np.nan
 
@@ -114,29 +148,63 @@ def _middle(a, order, n):
 
 
 @definition(np)
-def quantile(a, q: Array):
-    order = argsort(a)
-    if np.ndim(q) == 0:
-        found = quantile_of_sorted(a, order, q)
-    else:
-        found = np.empty(q.shape)
-        for index in np.ndindex(q.shape):
-            found[index] = quantile_of_sorted(a, order, q[index])
-    return found
-
-
-def quantile_of_sorted(a, order, q):
-    if not 0.0 <= q <= 1.0:
-        raise ValueError("quantiles must be in the range [0, 1], percentiles in [0, 100]")
-    at = q * (a.size - 1)
-    k = min(int(at), max(a.size - 2, 0))
-    low, high, last = a[order[k]], a[order[min(k + 1, a.size - 1)]], a[order[a.size - 1]]
-    return last if last != last else low + (high - low) * (at - k)
+def quantile(a, q: Array, axis=None, *, keepdims=False):
+    return _quantiles(_quantile, a, q, axis, keepdims)
 
 
 @definition(np)
-def percentile(a, q: Array):
-    return quantile(a, q / 100.0)
+def percentile(a, q: Array, axis=None, *, keepdims=False):
+    return _quantiles(_quantile, a, q / 100.0, axis, keepdims)
+
+
+@definition(np)
+def nanquantile(a, q: Array, axis=None, *, keepdims=False):
+    return _quantiles(_nanquantile, a, q, axis, keepdims)
+
+
+@definition(np)
+def nanpercentile(a, q: Array, axis=None, *, keepdims=False):
+    return _quantiles(_nanquantile, a, q / 100.0, axis, keepdims)
+
+
+def _quantiles(of_vector, a, q, axis, keepdims):
+    """One quantile or several, whose axes come first."""
+    if np.ndim(q) == 0:
+        found = _along(of_vector, a, q, axis, keepdims)
+    elif np.ndim(a) == 1 and not keepdims:
+        found = np.empty(q.shape)
+        for index in np.ndindex(q.shape):
+            found[index] = of_vector(a, q[index])
+    elif axis is None and not keepdims:
+        found = _quantiles(of_vector, a.ravel(), q, axis, keepdims)
+    else:
+        if np.ndim(q) != 1:
+            refuse_call("quantiles along an axis for an array of several axes: pass a vector of them")
+        first = _along(of_vector, a, q[0], axis, keepdims)
+        found = np.empty((q.size, *first.shape))
+        for k in range(q.size):
+            found[k] = _along(of_vector, a, q[k], axis, keepdims)
+    return found
+
+
+def _quantile(a, q):
+    order = argsort(a)
+    last = a[order[a.size - 1]]  # NaN, if there is any
+    return last if last != last else quantile_of_sorted(a, order, a.size, q)
+
+
+def _nanquantile(a, q):
+    n = np.sum(a == a)
+    return quantile_of_sorted(a, argsort(a), n, q) if n > 0 else np.nan
+
+
+def quantile_of_sorted(a, order, n, q):
+    if not 0.0 <= q <= 1.0:
+        raise ValueError("quantiles must be in the range [0, 1], percentiles in [0, 100]")
+    at = q * (n - 1)
+    k = min(int(at), max(n - 2, 0))
+    low, high = a[order[k]], a[order[min(k + 1, n - 1)]]
+    return low + (high - low) * (at - k)
 
 
 # Comparison.
@@ -169,8 +237,8 @@ def array_equal(a, b):
 
 
 @definition(np)
-def ptp(a):
-    return np.max(a) - np.min(a)
+def ptp(a, axis=None, *, keepdims=False):
+    return np.max(a, axis=axis, keepdims=keepdims) - np.min(a, axis=axis, keepdims=keepdims)
 
 
 @definition(np)

@@ -7,13 +7,11 @@ decided when code is generated (:mod:`.partial_evaluation`), and only one branch
 from __future__ import annotations
 
 import ast
-import operator
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ..ir.terms import Binary, Constant, Term, Unary, Variable, integer
+from ..ir.terms import integer
 from .array_expressions import ArrayExpr, Scalar, Static
+from .known_integers import integer_of
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -25,14 +23,12 @@ __all__ = ["MAX_DEPTH", "check_depth", "constant_argument", "too_deep"]
 MAX_DEPTH = 64
 MAX_CALLS = 256
 
-_OPERATORS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "//": operator.floordiv, "%": operator.mod}
-
 
 def constant_argument(low: Calls, source: Source, tree: ArrayExpr) -> ArrayExpr:
     """An argument of a call of `source`: a constant for an integer that is known, if the function calls itself."""
     if source.definition_site not in low.within or not isinstance(tree, Scalar):
         return tree
-    known = _integer(low, tree.term)
+    known = integer_of(low, tree.term)
     return tree if known is None else Scalar(integer(known))
 
 
@@ -42,7 +38,7 @@ def check_depth(low: Calls, node: ast.Call, source: Source, trees: list[ArrayExp
     if not depth:
         return
     low.shared.recursive_calls += 1
-    if not any(isinstance(t, Static) or (isinstance(t, Scalar) and _integer(low, t.term) is not None) for t in trees):
+    if not any(isinstance(t, Static) or (isinstance(t, Scalar) and integer_of(low, t.term) is not None) for t in trees):
         raise low.source.refuse(node, f"{source.name}, which calls itself to a depth that is not known", _INSTEAD)
     if depth > MAX_DEPTH or low.shared.recursive_calls > MAX_CALLS:
         limit = f"more than {MAX_DEPTH} deep" if depth > MAX_DEPTH else f"more than {MAX_CALLS} times"
@@ -57,24 +53,3 @@ def too_deep(low: Calls, node: ast.Call, source: Source) -> Exception:
     """The error where Python's stack has ended."""
     what = f"{source.name}, in which calls are nested too deeply for Python's stack"
     return low.source.refuse(node, what, _INSTEAD)
-
-
-def _integer(low: Calls, term: Term) -> int | None:
-    """The value of an integer, if it is known."""
-    match low.with_known_integers(term):
-        case Constant(bool()):
-            return None
-        case Constant(int() as value):
-            return value
-        case Unary("-", operand):
-            inner = _integer(low, operand)
-            return None if inner is None else -inner
-        case Binary(op, left, right) if op in _OPERATORS:
-            a, b = _integer(low, left), _integer(low, right)
-            if a is None or b is None or (op in ("//", "%") and b == 0):
-                return None
-            return _OPERATORS[op](a, b)
-        case Variable(name):
-            known = low.lowered_function.constants.get(name)
-            return int(known) if isinstance(known, int | np.integer) and not isinstance(known, bool) else None
-    return None

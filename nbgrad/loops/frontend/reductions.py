@@ -34,6 +34,7 @@ from .array_expressions import (
 )
 from .function_table import lowers
 from .implicit_errors import check_not_empty
+from .known_integers import integer_of
 from .numpy_factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
 from .numpy_library import column_norm, flattened, row_norm, vector_norm
 from .partial_evaluation import is_none, static_truth
@@ -167,9 +168,7 @@ class Reductions:
         assert axis is not None
         along = self.low.tree(axis)
         items = along.items if isinstance(along, TupleExpr) else [along]
-        numbers = [
-            distance(self.low.with_known_integers(t.term), ZERO) if isinstance(t, Scalar) else None for t in items
-        ]
+        numbers = [integer_of(self.low, t.term) if isinstance(t, Scalar) else None for t in items]
         axes = [d % tree.rank for d in numbers if d is not None and -tree.rank <= d < tree.rank]
         single = called in (np.argmax, np.argmin)
         if not axes or len(set(axes)) < len(items) or (single and isinstance(along, TupleExpr)):

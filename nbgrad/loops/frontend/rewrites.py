@@ -7,48 +7,82 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
-from .syntax import all_names, stored_names, subtrees
+from .structured_control import assignment, contains_jump, with_location
+from .syntax import Replaced, all_names, bound_name, number_node, stored_names, subtrees
 
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["Rewrites", "can_be_written_out", "rewritten"]
+__all__ = [
+    "Items",
+    "N",
+    "Rewrites",
+    "can_be_written_out",
+    "is_range",
+    "items_of_loop",
+    "place_of",
+    "rewritten",
+    "with_numbers",
+]
+
+
+N = TypeVar("N", bound=ast.AST)
+
+#: The number of items that a loop is over, or the numbers if it is over a range.
+Items = int | list[int]
 
 
 @dataclass
 class Rewrites:
-    """Names whose live ranges are split; strings that are numbers; how many iterations the loops at these places have,
-    that are written out."""
+    """Names whose live ranges are split; strings that are numbers; the loops that are written out, with their items;
+    loops over ranges whose iterations are lowered one by one.
+
+    A loop is known by where its function is defined, what is known of the arguments, and its place there.
+    """
 
     split_names: set[str] = field(default_factory=set)
     strings: StringNumbers = field(default_factory=StringNumbers)
-    written_out: dict[tuple, int] = field(default_factory=dict)
+    written_out: dict[tuple, Items] = field(default_factory=dict)
+    unrolled: set[tuple] = field(default_factory=set)
+
+    @property
+    def extent(self) -> tuple[int, ...]:
+        """How much there is of each."""
+        return len(self.split_names), len(self.strings.names), len(self.written_out), len(self.unrolled)
 
     def add(self, asked: NeedsSplitting) -> bool:
         """Add what an attempt asked for; whether it is new."""
-        before = len(self.split_names), len(self.strings.names), len(self.written_out)
+        before = self.extent
         if asked.written_out:
-            self.written_out.update(asked.written_out)
+            key, items = asked.written_out
+            self.written_out[key] = items
+        elif asked.unrolled:
+            self.unrolled.add(asked.unrolled)
         else:
             (self.strings.names if asked.numbered else self.split_names).add(asked.name)
-        return before != (len(self.split_names), len(self.strings.names), len(self.written_out))
+        return before != self.extent
 
 
 def rewritten(
-    source: Source, rewrites: Rewrites, numbered: Collection[str] = (), strings: Collection[str] = ()
+    source: Source,
+    rewrites: Rewrites,
+    numbered: Collection[str] = (),
+    strings: Collection[str] = (),
+    context: tuple = (),
 ) -> Source:
     """A source with what is to be changed; the parameters `numbered` are numbers for strings, and the parameters
-    `strings` may become such."""
+    `strings` may become such; `context`: what is known of the arguments."""
     source = copy.copy(source)
     source.string_parameters = {*numbered, *strings}
-    site = source.definition_site
-    loops = {place: n for (*where, place), n in rewrites.written_out.items() if tuple(where) == site}
+    source.context = context
+    site = (*source.definition_site, context)
+    loops = {place: items for (*where, place), items in rewrites.written_out.items() if tuple(where) == site}
     if loops:
         source.node = _WriteOut(loops).visit(copy.deepcopy(source.node))
     if numbered or not (rewrites.split_names | rewrites.strings.names).isdisjoint(all_names(source.node)):
@@ -57,11 +91,39 @@ def rewritten(
     return source
 
 
+def place_of(s: ast.For | ast.expr) -> tuple:
+    """The place of a loop in its function; that of a copy of it says in which iteration of which loop."""
+    return getattr(s, "place", (s.lineno, s.col_offset))
+
+
 def can_be_written_out(s: ast.For) -> bool:
-    """Whether a loop over a tuple can be written as its iterations: its body leaves the tuple as it is."""
+    """Whether a loop over a tuple can be written as its iterations: its body leaves the tuple as it is, and has no
+    jump."""
     iterated = {n.id for n in subtrees(s.iter) if isinstance(n, ast.Name)}
     changed = {*stored_names(s.body), *(n.id for n in subtrees(s.target) if isinstance(n, ast.Name))}
-    return _has_items(s.iter) and iterated.isdisjoint(changed)
+    jumps = s.orelse or any(contains_jump(b) for b in s.body)
+    return not jumps and (is_range(s.iter) or _has_items(s.iter)) and iterated.isdisjoint(changed)
+
+
+def is_range(iterable: ast.expr) -> bool:
+    """Whether it is ``range(...)``, as it is written, or the reverse of such."""
+    match _reversed(iterable) or iterable:
+        case ast.Call(func=ast.Name("range")):
+            return True
+    return False
+
+
+def with_numbers(body: list[N], numbers: Mapping[str, int]) -> list[N]:
+    """A copy of the body of a loop with these numbers in place of names, unless it sets them itself."""
+    nodes = [n for s in body for n in subtrees(s)]
+    own = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
+    own |= {n.arg for n in nodes if isinstance(n, ast.arg)} | {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+    replaced = Replaced({name: k for name, k in numbers.items() if name not in own})
+    return [replaced.visit(copy.deepcopy(s)) for s in body]
+
+
+def items_of_loop(iterable: object, count: int) -> None:
+    """Stands before a loop that is written out: there are `count` items. (Source that is lowered has it, only.)"""
 
 
 def _reversed(iterable: ast.expr) -> ast.expr | None:
@@ -94,20 +156,39 @@ def _has_items(iterable: ast.expr) -> bool:
 class _WriteOut(ast.NodeTransformer):
     """Writes the iterations of loops one by one; `loops` has their number by the place of the loop."""
 
-    def __init__(self, loops: dict[tuple[int, int], int]) -> None:
+    def __init__(self, loops: Mapping[tuple, Items]) -> None:
         self.loops = loops
 
     def visit_For(self, s: ast.For) -> ast.AST | list[ast.AST]:
-        self.generic_visit(s)
-        count = self.loops.get((s.lineno, s.col_offset), 0)
-        if not count or s.orelse:
-            return s
-        done: list[ast.AST] = []
+        place = place_of(s)
+        if place not in self.loops:
+            return self.generic_visit(s)
+        items = self.loops[place]
+        count = items if isinstance(items, int) else len(items)
+        check = ast.Call(bound_name(items_of_loop, "items_of_loop"), [copy.deepcopy(s.iter), ast.Constant(count)], [])
+        done: list[ast.AST] = [with_location(ast.Expr(check), s)]
         for k in range(count):
-            item = ast.fix_missing_locations(ast.copy_location(_item(s.iter, k), s))
-            done.append(ast.copy_location(ast.Assign([copy.deepcopy(s.target)], item), s))
-            done += copy.deepcopy(s.body)
+            item = with_location(_item(s.iter, k) if isinstance(items, int) else number_node(items[k]), s)
+            done.append(assignment(s, copy.deepcopy(s.target), item))
+            body = with_numbers(s.body, dict(_numbers(s.target, item)))
+            for n in (n for t in body for n in subtrees(t) if isinstance(n, ast.For)):
+                n.place = (*place, k, *place_of(n))  # type: ignore[attr-defined]
+            for t in body:
+                more = self.visit(t)
+                done += more if isinstance(more, list) else [more]
         return done
+
+
+def _numbers(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, int]]:
+    """The names that are bound to integers by ``target = item``."""
+    match target, item:
+        case ast.Name(id=name), ast.Constant(value=int() as k):
+            yield name, k
+        case ast.Name(id=name), ast.UnaryOp(ast.USub(), ast.Constant(value=int() as k)):
+            yield name, -k
+        case ast.Tuple(elts=targets), ast.Tuple(elts=items) if len(targets) == len(items):
+            for t, i in zip(targets, items, strict=True):
+                yield from _numbers(t, i)
 
 
 def _item(iterable: ast.expr, k: int) -> ast.expr:
@@ -117,7 +198,7 @@ def _item(iterable: ast.expr, k: int) -> ast.expr:
         return _item(inner, -1 - k)
     match iterable:
         case ast.Call(func=ast.Name("enumerate"), args=[inner]):
-            return ast.Tuple([ast.Constant(k), _item(inner, k)], ast.Load())
+            return ast.Tuple([number_node(k), _item(inner, k)], ast.Load())
         case ast.Call(args=operands):  # zip
             return ast.Tuple([_item(x, k) for x in operands], ast.Load())
         case ast.Subscript(value=whole, slice=ast.Slice(lower=lower)):

@@ -28,7 +28,7 @@ from ..runtime.index_errors import outside
 from ..runtime.printing import print_values
 from ..runtime.products import add_product, large_product
 from ..runtime.tape_memory import in_large_pages
-from .canonical_form import Lists, LongerFirst, OutArguments, SwapsToTuples
+from .canonical_form import AssignmentsInTests, BuiltinCalls, Lists, LongerFirst, OutArguments, SwapsToTuples
 from .captured_values import CapturedSnapshot, as_it_is, attribute_path, captured_attributes, unsupported_constant
 from .dictionaries import METHODS
 from .exception_handling import TryStatements
@@ -120,6 +120,7 @@ class Source:
     checked = False
     enclosing_scope: object = None
     numbered: Collection[str] = ()  # the names that stand for numbers instead of strings
+    context: tuple = ()  # what is known of the arguments, where a rewrite depends on it
     string_parameters: Collection[str] = ()  # parameters that are strings, None, or numbers instead
     packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and items; and fixed ones)
 
@@ -168,9 +169,10 @@ class Source:
         self.signature = inspect.signature(plain, follow_wrapped=False)
         self.compiled, njit_options = plain is not function, getattr(function, "targetoptions", {})  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
+        node = BuiltinCalls(self, Names(all_names(node))).visit(node)
         node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
         node = GrowingLists(self).visit(LongerFirst(self).visit(node))
-        node = LoopElse(Names(all_names(node))).visit(Lists(self).visit(node))
+        node = AssignmentsInTests().visit(LoopElse(Names(all_names(node))).visit(Lists(self).visit(node)))
         self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 

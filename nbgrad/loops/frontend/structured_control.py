@@ -12,6 +12,7 @@ from .syntax import children, subtrees
 __all__ = [
     "LoopElse",
     "always_jumps",
+    "assignment",
     "contains_jump",
     "falls_through",
     "flag_assignment",
@@ -70,25 +71,35 @@ def falls_through(body: list[ast.stmt]) -> bool:
     return True
 
 
-def flag_breaks(body: list[ast.stmt], flag: str) -> list[ast.stmt]:
-    """The body of a loop, with ``flag = True`` inserted before each break."""
+def flag_breaks(body: list[ast.stmt], flag: str, jump: type[ast.stmt] = ast.Break) -> list[ast.stmt]:
+    """The body of a loop, with ``flag = True`` before each break, which becomes a `jump`."""
+
+    def flagged(block: list[ast.stmt]) -> list[ast.stmt]:
+        return flag_breaks(block, flag, jump)
+
     statements: list[ast.stmt] = []
     for s in body:
         if isinstance(s, ast.Break):
             statements.append(flag_assignment(flag, True, s))
+            s = ast.copy_location(jump(), s)
         elif isinstance(s, ast.If):
-            s = ast.copy_location(ast.If(s.test, flag_breaks(s.body, flag), flag_breaks(s.orelse, flag)), s)
+            s = ast.copy_location(ast.If(s.test, flagged(s.body), flagged(s.orelse)), s)
         elif isinstance(s, ast.For | ast.While):
             s = copy.copy(s)
-            s.orelse = flag_breaks(s.orelse, flag)
+            s.orelse = flagged(s.orelse)
         elif isinstance(s, ast.Try):
             s = copy.copy(s)
-            s.body, s.orelse, s.finalbody = (flag_breaks(b, flag) for b in (s.body, s.orelse, s.finalbody))
+            s.body, s.orelse, s.finalbody = map(flagged, (s.body, s.orelse, s.finalbody))
             s.handlers = [copy.copy(h) for h in s.handlers]
             for h in s.handlers:
-                h.body = flag_breaks(h.body, flag)
+                h.body = flagged(h.body)
         statements.append(s)
     return statements
+
+
+def assignment(s: ast.stmt | ast.expr, target: ast.expr, value: ast.expr) -> ast.stmt:
+    """``target = value``, with the source location of `s`."""
+    return with_location(ast.Assign([target], value), s)
 
 
 def flag_assignment(flag: str, value: bool, s: ast.stmt) -> ast.stmt:

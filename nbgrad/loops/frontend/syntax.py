@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping, Sequence
 
 __all__ = [
+    "Replaced",
     "all_names",
     "assigns",
     "base_name",
@@ -15,6 +17,7 @@ __all__ = [
     "first_name",
     "free_variables",
     "is_new_axis",
+    "number_node",
     "owner_of",
     "stored_names",
     "subtrees",
@@ -122,7 +125,7 @@ def free_variables(tree: ast.AST) -> set[str]:
     return read - bound
 
 
-def stored_names(body: list[ast.stmt], added: bool = True) -> list[str]:
+def stored_names(body: Sequence[ast.AST], added: bool = True) -> list[str]:
     """The names that statements set, once per assignment, without those inside nested functions. `added`: augmented
     assignments count as well, although an array stays the same one there."""
     names: list[str] = []
@@ -171,3 +174,23 @@ def is_new_axis(node: ast.expr) -> bool:
     """Whether an index is ``None`` or ``np.newaxis``."""
     named = isinstance(node, ast.Attribute) and node.attr == "newaxis"
     return named or (isinstance(node, ast.Constant) and node.value is None)
+
+
+class Replaced(ast.NodeTransformer):
+    """Replaces names: by other names, and where they are read by numbers."""
+
+    def __init__(self, names: Mapping[str, str | int]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        new = self.names.get(node.id)
+        if isinstance(new, str):
+            return ast.copy_location(ast.Name(new, node.ctx), node)
+        if new is None or not isinstance(node.ctx, ast.Load):
+            return node
+        return ast.fix_missing_locations(ast.copy_location(number_node(new), node))
+
+
+def number_node(n: int) -> ast.expr:
+    """The node of an integer, as Python parses it: ``-1`` is the negative of ``1``."""
+    return ast.Constant(n) if n >= 0 else ast.UnaryOp(ast.USub(), ast.Constant(-n))

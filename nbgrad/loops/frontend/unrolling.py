@@ -1,0 +1,236 @@
+"""Unrolling of loops whose iterations differ in kind: over tuples of arrays, and over ranges that index such tuples.
+
+Each iteration is lowered by itself. A name that would be another kind of array in each asks for the loop to be written
+out in the source (:mod:`.rewrites`), where its live ranges can be split.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+from typing import TYPE_CHECKING
+
+from ..ir.affine import distance
+from ..ir.statements import Assign, walk
+from ..ir.terms import TRUE, ZERO, Term, Variable, integer
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
+from .calls import Calls
+from .dictionaries import dictionary_items
+from .instance_types import InstanceType
+from .known_integers import integer_of
+from .live_range_splitting import NeedsSplitting
+from .records import has_instance
+from .rewrites import N, can_be_written_out, is_range, place_of, with_numbers
+from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
+from .syntax import Replaced, stored_names, subtrees, unparse
+
+if TYPE_CHECKING:
+    from ..ir.statements import Block
+
+__all__ = ["MAX_ITERATIONS", "Unrolling"]
+
+#: The most iterations of a loop over a range that are lowered one by one.
+MAX_ITERATIONS = 64
+
+
+class Unrolling(Calls):
+    """Lowers loops iteration by iteration."""
+
+    unrolled_loop: tuple | None = None  # the outermost that is being unrolled and can be written out, and its items
+    unrolling = False
+    walrus_in: ast.expr | None
+
+    break_flags: list[str]
+    skip_flags: list[list[str]]
+    returned_flag: str
+
+    def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
+        raise NotImplementedError
+
+    def statement(self, s: ast.stmt) -> None:
+        raise NotImplementedError
+
+    def unrolled_items(self, s: ast.For | ast.expr, iterable: ast.expr) -> list[ArrayExpr] | None:
+        """The items of a loop or comprehension to be unrolled: over a tuple of other items than scalars, a zip of such
+        tuples, or a range that was found to index them; None for others."""
+        items = self.static_items(self.forwards(iterable))
+        if items is None or self.rewrite_key(s) in self.shared.rewrites.unrolled:
+            return items
+        counts = isinstance(iterable, ast.Call) and self.function_of(iterable.func) in (range, reversed)
+        plain = (items or counts) and all(all_scalars(t) and not has_instance(t) for t in items)
+        made = isinstance(iterable, ast.ListComp | ast.GeneratorExp)  # its elements are lowered already
+        return None if plain and not made else items
+
+    def static_items(self, node: ast.expr) -> list[ArrayExpr] | None:
+        """The items of a tuple, of a range of known numbers, or of ``enumerate`` or ``zip`` of such; None for anything
+        else."""
+        if isinstance(node, Lowered):
+            return node.lowered_tree.items if isinstance(node.lowered_tree, TupleExpr) else None
+        if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
+            return self.tree(node).items  # type: ignore[attr-defined]
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and self.tuple_of(node.value):
+            return self.tree(node).items  # type: ignore[attr-defined]
+        if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and _is_reversal(node.slice):
+            forwards = self.static_items(node.value)
+            return forwards and forwards[::-1]
+        if isinstance(node, ast.ListComp | ast.GeneratorExp):
+            made = self.unrolled_comprehension(node)
+            return None if made is None else made.items
+        if (items := dictionary_items(self, node)) is not None:
+            return items
+        if not isinstance(node, ast.Call):
+            return None
+        called = self.function_of(node.func)
+        if called is range:
+            known = self.known_range(node)
+            return None if known is None else [Scalar(integer(k)) for k in known]
+        if called is enumerate and 1 <= len(node.args) + len(node.keywords) <= 2:
+            begin = [*node.args[1:], *(k.value for k in node.keywords)]
+            start = self.known_integer(begin[0]) if begin else 0
+            inner = self.static_items(self.forwards(node.args[0]))
+            if inner is not None and start is not None:
+                return [TupleExpr([Scalar(integer(start + k)), t]) for k, t in enumerate(inner)]
+        if called is zip:
+            operands = [self.static_items(self.forwards(a)) for a in node.args]
+            if None not in operands:
+                return [TupleExpr(list(items)) for items in zip(*operands, strict=False)]
+        return None
+
+    def known_range(self, node: ast.Call) -> range | None:
+        """The numbers of ``range(...)``, if they are known and few."""
+        bounds = [self.known_integer(a) for a in node.args]
+        if node.keywords or None in bounds or not 1 <= len(bounds) <= 3 or bounds[2:] == [0]:
+            return None
+        known = range(*bounds)  # type: ignore[arg-type]
+        return known if len(known) <= MAX_ITERATIONS else None
+
+    def known_integer(self, node: ast.expr) -> int | None:
+        """The integer that an expression without calls but ``len`` is, if it is known."""
+        calls = [n for n in subtrees(node) if isinstance(n, ast.Call | ast.NamedExpr | ast.ListComp | ast.GeneratorExp)]
+        if not all(isinstance(n, ast.Call) and self.function_of(n.func) is len for n in calls):
+            return None
+        return integer_of(self, self.value(node))
+
+    def forwards(self, node: ast.expr) -> ast.expr:
+        """``a[::-1]`` for ``reversed(a)``; other iterables are as they are."""
+        if not isinstance(node, ast.Call) or self.function_of(node.func) is not reversed:
+            return node
+        backwards = ast.Slice(None, None, ast.Constant(-1))
+        return with_location(ast.Subscript(node.args[0], backwards, ast.Load()), node)
+
+    def rewrite_key(self, s: ast.For | ast.expr) -> tuple:
+        """What tells a loop from all others: the function, what is known of its arguments, and the place."""
+        return *self.source.definition_site, self.source.context, place_of(s)
+
+    def check_items(self, iterable: ast.expr, count: ast.expr) -> None:
+        """Refuse a loop that is written out for another number of items."""
+        items = self.static_items(self.forwards(iterable))
+        if items is None or len(items) != count.value:  # type: ignore[attr-defined]
+            what = f"a loop over {unparse(iterable)}, which has another number of items elsewhere"
+            raise self.source.refuse(iterable, what, "write a loop for each")
+
+    def value_before_loop(self, s: ast.For, tree: ArrayExpr, moved: set[str]) -> ArrayExpr:
+        """An item of an unrolled loop, with the value that it has before the loop."""
+        if isinstance(getattr(tree, "tuple_class", None), InstanceType):  # which is the same during the loop
+            return tree
+        if isinstance(tree, TupleExpr):
+            return TupleExpr([self.value_before_loop(s, t, moved) for t in tree.items], tree.tuple_class)
+        if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
+            raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
+        return Leaf(self.snapshot_view(tree.view)) if isinstance(tree, Leaf) else self.evaluate_first(s, tree)
+
+    def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
+        """Unroll a loop."""
+        moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
+        items = [self.value_before_loop(s, t, moved) for t in items]
+        around = self.unrolled_loop, self.unrolling
+        if not self.unrolling and can_be_written_out(s):  # an inner loop may have other items in each iteration
+            numbers = [distance(t.term, ZERO) for t in items if isinstance(t, Scalar)]
+            self.unrolled_loop = self.rewrite_key(s), numbers if is_range(s.iter) else len(items)
+        self.unrolling = True
+        self.lower_iterations(s, items)
+        self.unrolled_loop, self.unrolling = around
+
+    def lower_iterations(self, s: ast.For, items: list[ArrayExpr]) -> None:
+        """Lower iterations one by one. Where one may end the loop, or the function, the others are under a test."""
+        left, body = "", s.body
+        if any(contains_jump(b, ast.Break) for b in s.body):
+            left = self.names.fresh("left")
+            self.locals.add(left)
+            self.rename[left] = left
+            self.stores += [left, left]  # set twice
+            body = flag_breaks(s.body, left, ast.Continue)
+            self.statement(flag_assignment(left, False, s))
+        for k, t in enumerate(items):
+            first = assignment(s, s.target, ast.copy_location(Lowered(t), s))
+            self.skip_flags.append([])
+            self.break_flags.append("")
+            done = self.block([first, *_with_numbers(body, s.target, t)])
+            returned = self.break_flags.pop()
+            self.skip_flags.pop()
+            self.out += done
+            flags = {left, returned} - {""}
+            set_here = {p.name for p in walk(done) if isinstance(p, Assign) and p.name in flags and p.value is TRUE}
+            if any(isinstance(p, Assign) and p.name in set_here and p.value is TRUE for p in done):
+                return  # in any case
+            if set_here and k + 1 < len(items):
+                tests: list[ast.expr] = [Lowered(Scalar(Variable(n))) for n in sorted(set_here)]
+                test = tests[0] if len(tests) == 1 else ast.BoolOp(ast.Or(), tests)
+                rest = copy.copy(s)
+                rest.iter = Lowered(TupleExpr(items[k + 1 :]))
+                self.statement(with_location(ast.If(ast.UnaryOp(ast.Not(), test), [rest], []), s))
+                return
+
+    def unrolled_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> TupleExpr | None:
+        """A comprehension over a tuple of arrays, as the tuple of its elements; None for other comprehensions."""
+        (generator, *others) = node.generators
+        items = None if others or generator.ifs else self.unrolled_items(node, generator.iter)
+        if items is None:
+            return None
+        root, walrus = self.root_expression, self.walrus_in
+        elements: list[ast.expr] = []
+        for t in items:
+            own = {n: self.names.fresh(n) for n in stored_names([generator.target])}
+            self.locals |= {*own.values()}
+            self.rename |= {n: n for n in own.values()}
+            renamed = Replaced(own)
+            target = renamed.visit(copy.deepcopy(generator.target))
+            self.statement(assignment(node, target, Lowered(t)))
+            elements += _with_numbers([renamed.visit(copy.deepcopy(node.elt))], target, t)
+        self.root_expression, self.walrus_in = root, walrus
+        tree = self.tree(with_location(ast.Tuple(elements, ast.Load()), node))
+        assert isinstance(tree, TupleExpr)
+        return tree
+
+    def varying_index(self, node: ast.Subscript, *parts: Term) -> Exception:
+        """Lower again with a loop unrolled that an index or slice of a tuple depends on; the error if there is none."""
+        for n in subtrees(node.slice):
+            if isinstance(n, ast.Name):
+                self.split_if_reused(n.id)
+        read = frozenset().union(*(p.reads for p in parts))
+        around = self.shared.ranges_around
+        loops = [(c, key) for c, key, _ in around if key and key not in self.shared.rewrites.unrolled]
+        if asked := [key for counter, key in loops if counter in read] or [key for _, key in loops]:
+            raise NeedsSplitting("", unrolled=asked[-1])
+        decide = [named for counter, _, named in around if counter in read]
+        self.shared.may_decide.update(*[p.named for p in parts], *decide)
+        what = f"{unparse(node)}, an index of a tuple of arrays that is not a constant"
+        return self.source.refuse(node, what, "use an array, or a range of constants")
+
+
+def _is_reversal(node: ast.expr) -> bool:
+    """Whether a slice is ``[::-1]``, as :meth:`Unrolling.forwards` makes it."""
+    return isinstance(node, ast.Slice) and isinstance(node.step, ast.Constant) and node.step.value == -1
+
+
+def _with_numbers(body: list[N], target: ast.expr, item: ArrayExpr) -> list[N]:
+    """A copy of the body of a loop, with the integers of an item in place of the names they are bound to."""
+    numbers: dict[str, int] = {}
+    stack: list[tuple[ast.expr, ArrayExpr]] = [(target, item)]
+    while stack:
+        match stack.pop():
+            case ast.Name(id=name), Scalar(term=term) if (k := distance(term, ZERO)) is not None:
+                numbers[name] = k
+            case ast.Tuple(elts=targets), TupleExpr(items=items) if len(targets) == len(items):
+                stack += zip(targets, items, strict=True)
+    return with_numbers(body, numbers)
