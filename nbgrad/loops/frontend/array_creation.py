@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..ir.affine import distance
 from ..ir.names import called as call_of
 from ..ir.statements import Like, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Select, Term
@@ -23,12 +22,14 @@ from .array_expressions import (
     Lowered,
     Op,
     Scalar,
+    TupleExpr,
     copy_of_values,
     record_order,
 )
 from .element_types import ElementType
 from .function_table import lowers
 from .implicit_errors import check_size
+from .known_integers import integer_of
 from .memory_order import record_sharing
 from .number_types import named_dtype
 from .reshaping import contiguous
@@ -233,7 +234,10 @@ class ArrayCreation:
         if not rows:
             raise self.refuse("an array without elements", "use np.empty")
         if rows[0] is None:
-            values, sizes = [self.low.value(v) for v in display.elts], [len(rows)]
+            trees = [self.low.array_like(v) for v in display.elts]
+            if any(t.rank for t in trees):
+                return self.stacked(display, trees, 0, hint)
+            values, sizes = [self.low.value(Lowered(t)) for t in trees], [len(rows)]
         else:
             if any(r is None or len(r) != len(rows[0]) for r in rows):
                 raise self.refuse("rows of different lengths", "use rows of one length")
@@ -261,24 +265,35 @@ class ArrayCreation:
         items = args[:2] if called is np.append else getattr(args[0], "elts", []) if args else []
         axis = self.keywords.get("axis", args[1] if len(args) > 1 and called is not np.append else None)
         trees = [low.tree(e) for e in items]
-        operands = low.plain_tuple(args[0]) if args and not trees else None
-        if operands is not None:
-            trees = low.several(operands).items
+        if args and not trees and isinstance(joined := low.tree(args[0]), TupleExpr):
+            trees = joined.items
         if called is np.append:
             trees = [FromFunction([ONE], lambda _, t=t: t.term) if isinstance(t, Scalar) else t for t in trees]
         rank = trees[0].rank if trees else 0
         along, order = _JOIN_FUNCTIONS[called]
-        d = along[rank > 1] if axis is None else distance(low.value(axis), ZERO)
-        new_axes = int(order is not None and (rank == 1 or called is np.stack))
-        unsupported = (called is np.append and (rank > 1 or axis is not None)) or (called is np.stack and rank != 1)
+        d = along[rank > 1] if axis is None else integer_of(low, low.value(axis))
+        if called is np.stack and d is not None:
+            return self.stacked(self.node, trees, d, hint)
+        new_axes = int(order is not None and rank == 1)
+        unsupported = called is np.append and (rank > 1 or axis is not None)
         unsupported = unsupported or not rank or any(t.rank != rank for t in trees)
         if unsupported or d is None or not -rank - new_axes <= d < rank + new_axes:
             raise self.refuse(f"the call {unparse(self.node)}", "give a tuple of arrays with as many axes, or loop")
         if new_axes and order is not None:
-            order = (0, None) if called is np.stack and d % 2 else order
             views = [low.view_of(t, self.node) for t in trees]
             trees = [Leaf(View(v.name, v.parts, tuple(v.order[0] if o == 0 else None for o in order))) for v in views]
         return self.concatenated(trees, d % (rank + new_axes), hint)
+
+    def stacked(self, node: ast.AST, trees: list[ArrayExpr], axis: int, hint: str) -> Leaf:
+        """Arrays of one shape along a new axis."""
+        rank = trees[0].rank if trees else 0
+        if not rank or any(t.rank != rank for t in trees) or not -rank - 1 <= axis <= rank:
+            what = unparse(node) if isinstance(node, ast.expr) else unparse(self.node)
+            raise self.refuse(f"{what}, of which not all have as many axes", "give arrays of one shape")
+        d = axis % (rank + 1)
+        views = [self.low.view_of(t, self.node) for t in trees]
+        orders = [(*v.order[:d], None, *v.order[d:]) for v in views]
+        return self.concatenated([Leaf(View(v.name, v.parts, o)) for v, o in zip(views, orders, strict=True)], d, hint)
 
     def concatenated(self, trees: list[ArrayExpr], d: int, hint: str) -> Leaf:
         low, line = self.low, self.low.line

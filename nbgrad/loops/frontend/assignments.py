@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 from ..ir.statements import Check, Grow, Store, walk
@@ -30,7 +31,6 @@ from .array_expressions import (
 )
 from .copy_insertion import CopyInsertion, is_swap
 from .growing_lists import is_list
-from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
 from .record_types import is_record
 from .records import assign_to_record, bind_record, bound_record, record_argument
@@ -46,9 +46,9 @@ __all__ = ["Assignments"]
 class Assignments(CopyInsertion):
     """Lowers assignments and updates the bindings of names."""
 
-    unrolled_loop: tuple | None = None  # the outermost that is unrolled and can be written out, and its items
     block_position: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the index in it
     enclosing_branches: tuple[tuple[list[ast.stmt], int], ...] = ()  # the enclosing blocks, as far as they are branches
+    may_differ_by_iteration: Callable[..., None]
     decided_by: frozenset[str] = frozenset()  # the parameters that alone decide whether the innermost branch is taken
 
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
@@ -176,8 +176,7 @@ class Assignments(CopyInsertion):
                 )
             mixed = self.is_list(tree) != (owner in self.shared.lists)
             if mixed or not self.same_shape_and_kind(s, tree, owner):
-                if self.unrolled_loop is not None:
-                    raise NeedsSplitting(name, written_out=self.unrolled_loop)
+                self.may_differ_by_iteration()
                 self.split_if_reused(name)
             if mixed:
                 raise self.source.refuse(s, f"{name} is a list here and an array there", "use another name")
@@ -427,8 +426,10 @@ class Assignments(CopyInsertion):
         if known is not None and (
             len(known.items) != len(tree.items) or known.of is not tree.tuple_class or any(a != b for a, b in fixed)
         ):
+            self.may_differ_by_iteration(in_ranges=True)
             self.split_if_reused(self.user_variable(name))
-            raise self.source.refuse(s, f"the tuple {name} gets another form", "use another name")
+            instead = "use another name, or an array with one axis more; loops over few known numbers are unrolled"
+            raise self.source.refuse(s, f"the tuple or list {name} gets another form", instead)
         if len(tree.items) > 1:
             labels = tree.fields or range(len(tree.items))
             tree = TupleExpr(

@@ -35,7 +35,7 @@ from . import (  # noqa: F401
     ufunc_methods,
     vectorization,
 )
-from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr, all_scalars
+from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr
 from .captured_values import unsupported_constant
 from .chosen_items import chosen_item
 from .comparisons import require_known
@@ -215,8 +215,9 @@ class Calls(Expressions):
         refuse_record(self, node, tree)
         if not isinstance(tree, TupleExpr):
             return tree
-        if not tree.items or not all_scalars(tree):
-            raise self.source.refuse(node, f"the tuple {unparse(node)} where an array is expected", "use np.stack")
+        if not tree.items:
+            what = f"{unparse(node)}, a tuple without items where an array is expected"
+            raise self.source.refuse(node, what, "use np.empty")
         return Leaf(self.tuple_as_array(node, tree), True)
 
     def elementwise_call(self, node: ast.Call, args: list[ArrayExpr] | None = None) -> ArrayExpr:
@@ -459,7 +460,7 @@ class Calls(Expressions):
             else tree
         )
 
-    def bind_parameter(self, inner: Lowering, p: str, tree: ArrayExpr, node: ast.expr) -> None:
+    def bind_parameter(self, inner: Lowering, p: str, tree: ArrayExpr, node: Any) -> None:
         """Bind the parameter `p` of an inlined function to an argument."""
         if isinstance(tree, Static):
             bind_static(inner, node, p, tree)

@@ -132,7 +132,8 @@ class BuiltinCalls(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         called = self.source.resolve(node.func) if first_name(node.func) in self.outside else None
-        if called not in (map, list, sorted, reversed) or any(isinstance(a, ast.Starred) for a in node.args):
+        known = any(called is f for f in (map, list, sorted, reversed))
+        if not known or any(isinstance(a, ast.Starred) for a in node.args):
             return node
         match called, node.args, node.keywords:
             case builtins.map, [function, *of], [] if of:

@@ -333,7 +333,7 @@ class Expressions(CapturedConstants):
             raise self.varying_index(node, *[e for e in ends if e is not None])
         index = self.value(node.slice)
         k = integer_of(self, index)
-        if k is None and not all_scalars(tree):
+        if k is None and not _is_table(tree):
             raise self.varying_index(node, index)
         if k is None:
             array = Lowered(Leaf(self.tuple_as_array(node, tree), True))
@@ -481,3 +481,10 @@ class Expressions(CapturedConstants):
             return combine(partial(called, function), args)
         name = self.names.imported(*helper, function)
         return combine(lambda *operands: Call(Global(name, self.names.bound_to(name)), operands), args)
+
+
+def _is_table(tree: TupleExpr) -> bool:
+    """Whether a tuple holds scalars, or rows of as many scalars each."""
+    rows = [t.items for t in tree.items if isinstance(t, TupleExpr)]
+    equal = len({len(r) for r in rows}) <= 1 and len(rows) in (0, len(tree.items))
+    return bool(tree.items) and all_scalars(tree) and equal

@@ -8,7 +8,7 @@ itself is allocated at the top of the function.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, Variable, integ
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar
 from .function_table import lowers, row_of
+from .live_range_splitting import NeedsSplitting
 from .structured_control import with_location
 from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
 from .views import Axis, View
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "GrowingLists",
     "append_item",
+    "changing_lists",
     "empty_list",
     "grow_to_size",
     "is_list",
@@ -44,14 +46,19 @@ _READERS = (len, sum, max, min, enumerate, zip, reversed)
 
 
 class GrowingLists(ast.NodeTransformer):
-    """Rewrites lists that change."""
+    """Rewrites lists that change: as vectors, and those of the function itself named in `tuples`, whose items are
+    arrays, as tuples."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, source: Source, tuples: Collection[str] = ()) -> None:
+        self.source, self.tuples = source, set(tuples)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        tuples, self.tuples = self.tuples, set()  # nested functions have lists of their own
         self.generic_visit(node)
-        names = set() if self.source.generated else _changing_lists(node)
+        names = set() if self.source.generated else changing_lists(node)
+        if tuples:
+            node = _AsTuples(self.source, tuples).visit(node)
+            names -= tuples
         if names:
             free = Names(all_names(node))
             rewriting = _Rewriting(self.source, {n: free.fresh(f"{n}_count") for n in sorted(names)})
@@ -71,7 +78,7 @@ def _own_nodes(node: ast.AST) -> list[ast.AST]:
     return nodes
 
 
-def _changing_lists(node: ast.FunctionDef) -> set[str]:
+def changing_lists(node: ast.FunctionDef) -> set[str]:
     """The names of lists that a function makes and changes."""
     made, displays, changed = set(), set(), set()
     for n in _own_nodes(node):
@@ -94,6 +101,60 @@ def _is_list(value: ast.expr) -> bool:
         case ast.BinOp(op=ast.Mult(), left=left, right=right):
             return isinstance(left, ast.List) or isinstance(right, ast.List)
     return False
+
+
+class _AsTuples(ast.NodeTransformer):
+    """Rewrites lists as tuples that are bound anew."""
+
+    def __init__(self, source: Source, names: set[str]) -> None:
+        self.source, self.names = source, names
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=items)) if name in self.names:
+                node.value = ast.copy_location(ast.Tuple(items, ast.Load()), node.value)
+            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[])) if name in self.names:
+                node.value = ast.copy_location(ast.Tuple([], ast.Load()), node.value)
+            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name() as made, attr="pop"), args=args)):
+                if made.id in self.names and _is_end(args):
+                    return with_all([*self.popped(made.id, node.targets, bool(args))], node)
+        return self.generic_visit(node)
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        match node.value:
+            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=args) if name in self.names:
+                old: ast.expr = ast.Name(name, ast.Load())
+                if method == "append" and len(args) == 1:
+                    return with_all([_bound(name, old, ast.Tuple(args, ast.Load()))], node)
+                if method == "extend" and len(args) == 1:
+                    more = ast.Tuple(args[0].elts, ast.Load()) if isinstance(args[0], ast.List) else args[0]
+                    return with_all([_bound(name, old, more)], node)
+                if method == "insert" and len(args) == 2 and _is_end(args[:1]):
+                    return with_all([_bound(name, ast.Tuple(args[1:], ast.Load()), old)], node)
+                if method == "pop" and _is_end(args):
+                    return with_all(self.popped(name, [], bool(args)), node)
+                raise self.source.refuse(node, f"{name}.{method}(...) of a list of arrays", "append to it, or pop()")
+        return self.generic_visit(node)
+
+    def popped(self, name: str, targets: list[ast.expr], first: bool) -> list[ast.stmt]:
+        """The statements that take the first or last item."""
+        item = ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(0 if first else -1), ast.Load())
+        end = ast.UnaryOp(ast.USub(), ast.Constant(1))
+        rest = ast.Slice(ast.Constant(1), None, None) if first else ast.Slice(None, end, None)
+        left = ast.Subscript(ast.Name(name, ast.Load()), rest, ast.Load())
+        taken: list[ast.stmt] = [ast.Assign(targets, item)] if targets else []
+        return [*taken, ast.Assign([ast.Name(name, ast.Store())], left)]
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id in self.names:
+            what = f"an item of {node.value.id}, a list of arrays, that is set"
+            raise self.source.refuse(node, what, "append to it, or use an array with one axis more")
+        return self.generic_visit(node)
+
+
+def _bound(name: str, first: ast.expr, second: ast.expr) -> ast.stmt:
+    """``name = first + second``."""
+    return ast.Assign([ast.Name(name, ast.Store())], ast.BinOp(first, ast.Add(), second))
 
 
 class _Rewriting(ast.NodeTransformer):
@@ -273,6 +334,13 @@ class _Rewriting(ast.NodeTransformer):
             return node
         return self.generic_visit(node)
 
+    def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
+        if isinstance(node.iter, ast.Name) and node.iter.id in self.counts:
+            node.iter = self.items(node.iter)
+            node.ifs = [self.visit(test) for test in node.ifs]
+            return node
+        return self.generic_visit(node)
+
     def tested(self, node: Any) -> ast.AST:
         """A list as a test: whether it has elements."""
         part = "operand" if isinstance(node, ast.UnaryOp) else "test"
@@ -371,6 +439,8 @@ def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayE
 def _append_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     vector, tree = low.view(node.args[0]), low.tree(node.args[2])
     if not isinstance(tree, Scalar):
+        if isinstance(node.args[0], ast.Name) and low.source.with_lists is not None:
+            raise NeedsSplitting(node.args[0].id, list_of_arrays=low.source.definition_site)
         raise low.source.refuse(
             node, f"{unparse(node.args[2])} as an item of a list", "append numbers, or fill an array"
         )

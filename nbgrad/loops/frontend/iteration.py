@@ -285,7 +285,7 @@ class Iteration(Unrolling):
         first.append(assignment(s, target, element))
 
     def tuple_as_array(self, s: ast.AST, tree: TupleExpr) -> View:
-        """A tuple of scalars, or of tuples of scalars, as a new array."""
+        """A tuple of scalars, of tuples of scalars, or of arrays, as a new array."""
 
         def node(t: ArrayExpr) -> ast.expr:
             return ast.List([node(i) for i in t.items], ast.Load()) if isinstance(t, TupleExpr) else Lowered(t)

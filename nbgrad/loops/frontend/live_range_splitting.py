@@ -25,7 +25,8 @@ class NeedsSplitting(Exception):
     """Lower again with the live ranges of a name split; `writable_copy`: with a writable copy of an array parameter
     that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results;
     `numbered`: with numbers for the strings that it stands for; `written_out`: with the iterations of a loop, which has
-    these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one."""
+    these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one;
+    `list_of_arrays`: with a tuple for the list of that name, in the function that is defined there."""
 
     def __init__(
         self,
@@ -35,6 +36,7 @@ class NeedsSplitting(Exception):
         numbered: bool = False,
         written_out: tuple[tuple, int | list[int]] | None = None,
         unrolled: tuple = (),
+        list_of_arrays: tuple = (),
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -43,6 +45,7 @@ class NeedsSplitting(Exception):
         self.numbered = numbered
         self.written_out = written_out
         self.unrolled = unrolled
+        self.list_of_arrays = list_of_arrays
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:
@@ -78,8 +81,12 @@ class _DefUseWebs:
     """The def-use webs of `names`, by a forward data-flow pass over the body."""
 
     def __init__(self, node: ast.FunctionDef, names: set[str]) -> None:
-        inner = [n for s in node.body for n in subtrees(s)
-                 if isinstance(n, ast.FunctionDef | ast.Lambda | ast.ListComp | ast.GeneratorExp)]  # fmt: skip
+        inner: list[ast.AST] = []
+        for n in (n for s in node.body for n in subtrees(s)):
+            if isinstance(n, ast.FunctionDef | ast.Lambda):
+                inner.append(n)
+            elif isinstance(n, ast.comprehension):  # what it reads, it reads here
+                inner.append(n.target)
         self.parameters = {a.arg for a in subtrees(node.args) if isinstance(a, ast.arg)}
         # Names in nested functions have a scope of their own.
         self.names = names - {n for f in inner for n in (*all_names(f), getattr(f, "name", ""))}

@@ -28,7 +28,6 @@ from .array_expressions import (
     Op,
     Scalar,
     TupleExpr,
-    all_scalars,
     combine,
     record_order,
 )
@@ -38,6 +37,7 @@ from .known_integers import integer_of
 from .numpy_factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
 from .numpy_library import column_norm, flattened, row_norm, vector_norm
 from .partial_evaluation import is_none, static_truth
+from .structured_control import with_location
 from .syntax import unparse
 from .views import Axis, View, axis_length, compose, product, raw_length
 
@@ -81,10 +81,8 @@ class Reductions:
         if masked is not None:
             return self.reduce_masked(called is np.mean, *masked)
         tree = self.low.tree(args[0])
-        if called is builtins.sum and isinstance(tree, TupleExpr) and tree.items and all_scalars(tree):
-            items = [t.term for t in tree.items if isinstance(t, Scalar)]
-            if len(items) == len(tree.items):
-                return Scalar(reduce(partial(Binary, "+"), items))
+        if called is builtins.sum and isinstance(tree, TupleExpr) and len(args) + len(keywords) == 1:
+            return self.sum_of_items(tree.items)
         tree = self.low.as_array(args[0], tree)
         if tree.rank == 0:
             return self.of_number(called, tree, len(args) + len(keywords))
@@ -109,6 +107,14 @@ class Reductions:
         if called is builtins.sum and tree.rank != 1:
             raise self.refuse("sum of an array with several axes", "write np.sum")
         return self.reduce_axes(tree, called, axes, kept is not None and bool(static_truth(self.low, kept)), hint)
+
+    def sum_of_items(self, items: list[ArrayExpr]) -> ArrayExpr:
+        """Python's sum of the items of a tuple: numbers or arrays."""
+        if not items:
+            return Scalar(ZERO)
+        operands: list[ast.expr] = [Lowered(t) for t in items]
+        added = reduce(lambda a, b: ast.BinOp(a, ast.Add(), b), operands)
+        return self.low.tree(with_location(added, self.node))
 
     def of_number(self, called: object, tree: ArrayExpr, arguments: int) -> ArrayExpr:
         """The sum, product, largest or smallest of a single number, as of `a @ b`: the number."""

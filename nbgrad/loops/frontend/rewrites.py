@@ -41,7 +41,7 @@ Items = int | list[int]
 @dataclass
 class Rewrites:
     """Names whose live ranges are split; strings that are numbers; the loops that are written out, with their items;
-    loops over ranges whose iterations are lowered one by one.
+    loops over ranges whose iterations are lowered one by one; lists of arrays, which are tuples.
 
     A loop is known by where its function is defined, what is known of the arguments, and its place there.
     """
@@ -50,11 +50,18 @@ class Rewrites:
     strings: StringNumbers = field(default_factory=StringNumbers)
     written_out: dict[tuple, Items] = field(default_factory=dict)
     unrolled: set[tuple] = field(default_factory=set)
+    lists_of_arrays: set[tuple] = field(default_factory=set)
 
     @property
     def extent(self) -> tuple[int, ...]:
         """How much there is of each."""
-        return len(self.split_names), len(self.strings.names), len(self.written_out), len(self.unrolled)
+        return (
+            len(self.split_names),
+            len(self.strings.names),
+            len(self.written_out),
+            len(self.unrolled),
+            len(self.lists_of_arrays),
+        )
 
     def add(self, asked: NeedsSplitting) -> bool:
         """Add what an attempt asked for; whether it is new."""
@@ -62,6 +69,8 @@ class Rewrites:
         if asked.written_out:
             key, items = asked.written_out
             self.written_out[key] = items
+        elif asked.list_of_arrays:
+            self.lists_of_arrays.add((*asked.list_of_arrays, asked.name))
         elif asked.unrolled:
             self.unrolled.add(asked.unrolled)
         else:
@@ -81,6 +90,9 @@ def rewritten(
     source = copy.copy(source)
     source.string_parameters = {*numbered, *strings}
     source.context = context
+    lists = {name for *where, name in rewrites.lists_of_arrays if tuple(where) == source.definition_site}
+    if lists:
+        source.node = source.without_lists(lists)
     site = (*source.definition_site, context)
     loops = {place: items for (*where, place), items in rewrites.written_out.items() if tuple(where) == site}
     if loops:

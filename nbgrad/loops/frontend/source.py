@@ -33,7 +33,7 @@ from .captured_values import CapturedSnapshot, as_it_is, attribute_path, capture
 from .dictionaries import METHODS
 from .exception_handling import TryStatements
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
-from .growing_lists import GrowingLists, append_item
+from .growing_lists import GrowingLists, append_item, changing_lists
 from .local_imports import take_imports
 from .match_statements import MatchStatements
 from .messages import Messages
@@ -171,10 +171,16 @@ class Source:
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
         node = BuiltinCalls(self, Names(all_names(node))).visit(node)
         node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
-        node = GrowingLists(self).visit(LongerFirst(self).visit(node))
-        node = AssignmentsInTests().visit(LoopElse(Names(all_names(node))).visit(Lists(self).visit(node)))
-        self.node = OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
+        self.with_lists = LongerFirst(self).visit(node)
+        self.node = self.without_lists(())
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
+
+    def without_lists(self, tuples: Collection[str]) -> ast.FunctionDef:
+        """The function with vectors for lists that grow, and tuples for those named in `tuples`, in canonical form."""
+        node = copy.deepcopy(self.with_lists) if changing_lists(self.with_lists) else self.with_lists
+        node = GrowingLists(self, tuples).visit(node)
+        node = AssignmentsInTests().visit(LoopElse(Names(all_names(node))).visit(Lists(self).visit(node)))
+        return OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
 
     def _refuse_deep_nesting(self, node: ast.FunctionDef) -> None:
         if deep := too_deep(node):
@@ -191,7 +197,7 @@ class Source:
             node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
         )
         function = ast.FunctionDef(name, node.args, body, [])
-        source.node = ast.copy_location(function, node)
+        source.node, source.with_lists = ast.copy_location(function, node), None
         source.name, source.enclosing_scope = name, around
         kinds, empty = inspect.Parameter, inspect.Parameter.empty
         positional = [*node.args.posonlyargs, *node.args.args]

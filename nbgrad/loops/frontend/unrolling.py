@@ -11,6 +11,7 @@ import copy
 from typing import TYPE_CHECKING
 
 from ..ir.affine import distance
+from ..ir.names import literal
 from ..ir.statements import Assign, walk
 from ..ir.terms import TRUE, ZERO, Term, Variable, integer
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
@@ -23,6 +24,7 @@ from .records import has_instance
 from .rewrites import N, can_be_written_out, is_range, place_of, with_numbers
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import Replaced, stored_names, subtrees, unparse
+from .views import NUMBERS
 
 if TYPE_CHECKING:
     from ..ir.statements import Block
@@ -66,6 +68,9 @@ class Unrolling(Calls):
         else."""
         if isinstance(node, Lowered):
             return node.lowered_tree.items if isinstance(node.lowered_tree, TupleExpr) else None
+        outside = self.resolve(node) if isinstance(node, ast.Name) else None
+        if isinstance(outside, tuple) and all(isinstance(v, NUMBERS) for v in outside):
+            return [Scalar(literal(v)) for v in outside]
         if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and self.tuple_of(node.value):
@@ -202,17 +207,31 @@ class Unrolling(Calls):
         assert isinstance(tree, TupleExpr)
         return tree
 
+    def may_differ_by_iteration(self, in_ranges: bool = False) -> None:
+        """Lower again with the loop written out whose iterations bind a name to something else each, if it can be;
+        `in_ranges`: first with the innermost loop over a known range unrolled."""
+        if self.unrolled_loop is not None:
+            raise NeedsSplitting("", written_out=self.unrolled_loop)
+        if in_ranges:
+            self.unroll_innermost(frozenset())
+            self.shared.may_decide.update(*[named for _, _, named in self.shared.ranges_around])
+
+    def unroll_innermost(self, read: frozenset[str]) -> None:
+        """Lower again with the innermost loop over a known range unrolled, of those whose counters are `read` if there
+        are such."""
+        done = self.shared.rewrites.unrolled
+        loops = [(counter, key) for counter, key, _ in self.shared.ranges_around if key and key not in done]
+        if asked := [key for counter, key in loops if counter in read] or [key for _, key in loops]:
+            raise NeedsSplitting("", unrolled=asked[-1])
+
     def varying_index(self, node: ast.Subscript, *parts: Term) -> Exception:
         """Lower again with a loop unrolled that an index or slice of a tuple depends on; the error if there is none."""
         for n in subtrees(node.slice):
             if isinstance(n, ast.Name):
                 self.split_if_reused(n.id)
         read = frozenset().union(*(p.reads for p in parts))
-        around = self.shared.ranges_around
-        loops = [(c, key) for c, key, _ in around if key and key not in self.shared.rewrites.unrolled]
-        if asked := [key for counter, key in loops if counter in read] or [key for _, key in loops]:
-            raise NeedsSplitting("", unrolled=asked[-1])
-        decide = [named for counter, _, named in around if counter in read]
+        self.unroll_innermost(read)
+        decide = [named for counter, _, named in self.shared.ranges_around if counter in read]
         self.shared.may_decide.update(*[p.named for p in parts], *decide)
         what = f"{unparse(node)}, an index of a tuple of arrays that is not a constant"
         return self.source.refuse(node, what, "use an array, or a range of constants")
