@@ -34,6 +34,7 @@ __all__ = [
     "combine",
     "copy_of_values",
     "form_of",
+    "is_table",
     "leaves",
     "order_of_array",
     "record_order",
@@ -163,6 +164,13 @@ def copy_of_values(
 def all_scalars(tree: ArrayExpr) -> bool:
     """Whether `tree` is a scalar, or a tuple of scalars or of such tuples."""
     return all(map(all_scalars, tree.items)) if isinstance(tree, TupleExpr) else isinstance(tree, Scalar)
+
+
+def is_table(tree: TupleExpr) -> bool:
+    """Whether a tuple holds scalars, or rows of as many scalars each."""
+    rows = [t.items for t in tree.items if isinstance(t, TupleExpr)]
+    equal = len({len(r) for r in rows}) <= 1 and len(rows) in (0, len(tree.items))
+    return bool(tree.items) and all_scalars(tree) and equal
 
 
 def order_of(low: Scope, tree: ArrayExpr) -> Order:

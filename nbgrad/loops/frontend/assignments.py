@@ -48,7 +48,8 @@ class Assignments(CopyInsertion):
 
     block_position: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the index in it
     enclosing_branches: tuple[tuple[list[ast.stmt], int], ...] = ()  # the enclosing blocks, as far as they are branches
-    may_differ_by_iteration: Callable[..., None]
+    may_differ_by_iteration: Callable[..., None]  # these are of Unrolling
+    unroll_comprehension: Callable[..., None]
     decided_by: frozenset[str] = frozenset()  # the parameters that alone decide whether the innermost branch is taken
 
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
@@ -341,10 +342,11 @@ class Assignments(CopyInsertion):
             for element, item in zip(self.rows(view, node, len(items)), items, strict=True):
                 self.write_elements(node, element, item)
             return
+        if isinstance(tree, TupleExpr) or tree.rank > view.rank:
+            self.unroll_comprehension(node)
         if isinstance(tree, TupleExpr):
-            raise self.source.refuse(
-                node, "a tuple as an element", "write a loop; of a minimum, as if d < best: best, at = d, i"
-            )
+            instead = "write a loop; of a minimum, as if d < best: best, at = d, i"
+            raise self.source.refuse(node, "a tuple as an element", instead)
         if tree.rank > view.rank:
             raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
         if view.rank:

@@ -40,9 +40,9 @@ from .array_expressions import (
     Scalar,
     Static,
     TupleExpr,
-    all_scalars,
     combine,
     copy_of_values,
+    is_table,
 )
 from .captured_constants import CapturedConstants
 from .comparisons import lower_comparison
@@ -141,6 +141,8 @@ class Expressions(CapturedConstants):
                     first, second = map(self.tuple_items, pair)
                     if first is not None and second is not None:
                         return TupleExpr([*first, *second])
+                if isinstance(node.op, ast.Mult) and (repeated := self.repeated_tuple(pair)) is not None:
+                    return repeated
                 pair = [with_plain_indices(self, node, p) for p in pair]
                 return combine(partial(Binary, BINARY[type(node.op)]), self.as_operands(node, pair))
             case ast.UnaryOp(op=ast.Invert()):
@@ -171,6 +173,15 @@ class Expressions(CapturedConstants):
         raise self.source.refuse(
             node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
         )
+
+    def repeated_tuple(self, pair: list[ArrayExpr]) -> TupleExpr | None:
+        """A tuple, repeated a known number of times; None for other operands."""
+        match pair:
+            case (TupleExpr(items), Scalar(times)) | (Scalar(times), TupleExpr(items)):
+                if (n := integer_of(self, times)) is not None:
+                    return TupleExpr(items * n)
+                self.shared.may_decide |= times.named
+        return None
 
     def as_operands(self, node: ast.expr, trees: list[ArrayExpr]) -> list[ArrayExpr]:
         """The operands of arithmetic, which are no tuples, and lists only beside an array."""
@@ -333,7 +344,7 @@ class Expressions(CapturedConstants):
             raise self.varying_index(node, *[e for e in ends if e is not None])
         index = self.value(node.slice)
         k = integer_of(self, index)
-        if k is None and not _is_table(tree):
+        if k is None and not is_table(tree):
             raise self.varying_index(node, index)
         if k is None:
             array = Lowered(Leaf(self.tuple_as_array(node, tree), True))
@@ -348,11 +359,16 @@ class Expressions(CapturedConstants):
     def varying_index(self, node: ast.Subscript, *parts: Term) -> Exception:
         raise NotImplementedError
 
+    def list_of_arrays(self, name: str) -> None:
+        raise NotImplementedError
+
     def tuple_as_array(self, node: ast.AST, tree: TupleExpr) -> View:
         raise NotImplementedError
 
     def subscript_view(self, node: ast.Subscript) -> View:
         """The view that a subscript selects."""
+        if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Store) and self.plain_tuple(node.value):
+            self.list_of_arrays(node.value.id)
         view = self.view(node.value)
         indices = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         pack = self.tuple_of(node.slice)
@@ -481,10 +497,3 @@ class Expressions(CapturedConstants):
             return combine(partial(called, function), args)
         name = self.names.imported(*helper, function)
         return combine(lambda *operands: Call(Global(name, self.names.bound_to(name)), operands), args)
-
-
-def _is_table(tree: TupleExpr) -> bool:
-    """Whether a tuple holds scalars, or rows of as many scalars each."""
-    rows = [t.items for t in tree.items if isinstance(t, TupleExpr)]
-    equal = len({len(r) for r in rows}) <= 1 and len(rows) in (0, len(tree.items))
-    return bool(tree.items) and all_scalars(tree) and equal

@@ -8,7 +8,7 @@ itself is allocated at the top of the function.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, Variable, integ
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar
 from .function_table import lowers, row_of
-from .live_range_splitting import NeedsSplitting
 from .structured_control import with_location
 from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
 from .views import Axis, View
@@ -35,9 +34,12 @@ __all__ = [
     "changing_lists",
     "empty_list",
     "grow_to_size",
+    "is_end",
     "is_list",
     "list_items",
+    "makes_list",
     "nested_loops",
+    "with_all",
 ]
 
 _CAPACITY = integer(8)
@@ -46,19 +48,14 @@ _READERS = (len, sum, max, min, enumerate, zip, reversed)
 
 
 class GrowingLists(ast.NodeTransformer):
-    """Rewrites lists that change: as vectors, and those of the function itself named in `tuples`, whose items are
-    arrays, as tuples."""
+    """Rewrites lists that change."""
 
-    def __init__(self, source: Source, tuples: Collection[str] = ()) -> None:
-        self.source, self.tuples = source, set(tuples)
+    def __init__(self, source: Source) -> None:
+        self.source = source
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        tuples, self.tuples = self.tuples, set()  # nested functions have lists of their own
         self.generic_visit(node)
         names = set() if self.source.generated else changing_lists(node)
-        if tuples:
-            node = _AsTuples(self.source, tuples).visit(node)
-            names -= tuples
         if names:
             free = Names(all_names(node))
             rewriting = _Rewriting(self.source, {n: free.fresh(f"{n}_count") for n in sorted(names)})
@@ -83,7 +80,7 @@ def changing_lists(node: ast.FunctionDef) -> set[str]:
     made, displays, changed = set(), set(), set()
     for n in _own_nodes(node):
         match n:
-            case ast.Assign(targets=[ast.Name(id=name)], value=value) if _is_list(value):
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if makes_list(value):
                 made.add(name)
                 displays |= {name} if not isinstance(value, ast.ListComp) else set()
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _CHANGES:
@@ -94,67 +91,14 @@ def changing_lists(node: ast.FunctionDef) -> set[str]:
     return made & displays & changed
 
 
-def _is_list(value: ast.expr) -> bool:
+def makes_list(value: ast.expr) -> bool:
+    """Whether an expression is a new list."""
     match value:
         case ast.List() | ast.ListComp() | ast.Call(func=ast.Name(id="list"), args=[]):
             return True
         case ast.BinOp(op=ast.Mult(), left=left, right=right):
             return isinstance(left, ast.List) or isinstance(right, ast.List)
     return False
-
-
-class _AsTuples(ast.NodeTransformer):
-    """Rewrites lists as tuples that are bound anew."""
-
-    def __init__(self, source: Source, names: set[str]) -> None:
-        self.source, self.names = source, names
-
-    def visit_Assign(self, node: ast.Assign) -> Any:
-        match node:
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.List(elts=items)) if name in self.names:
-                node.value = ast.copy_location(ast.Tuple(items, ast.Load()), node.value)
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(args=[])) if name in self.names:
-                node.value = ast.copy_location(ast.Tuple([], ast.Load()), node.value)
-            case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name() as made, attr="pop"), args=args)):
-                if made.id in self.names and _is_end(args):
-                    return with_all([*self.popped(made.id, node.targets, bool(args))], node)
-        return self.generic_visit(node)
-
-    def visit_Expr(self, node: ast.Expr) -> Any:
-        match node.value:
-            case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method), args=args) if name in self.names:
-                old: ast.expr = ast.Name(name, ast.Load())
-                if method == "append" and len(args) == 1:
-                    return with_all([_bound(name, old, ast.Tuple(args, ast.Load()))], node)
-                if method == "extend" and len(args) == 1:
-                    more = ast.Tuple(args[0].elts, ast.Load()) if isinstance(args[0], ast.List) else args[0]
-                    return with_all([_bound(name, old, more)], node)
-                if method == "insert" and len(args) == 2 and _is_end(args[:1]):
-                    return with_all([_bound(name, ast.Tuple(args[1:], ast.Load()), old)], node)
-                if method == "pop" and _is_end(args):
-                    return with_all(self.popped(name, [], bool(args)), node)
-                raise self.source.refuse(node, f"{name}.{method}(...) of a list of arrays", "append to it, or pop()")
-        return self.generic_visit(node)
-
-    def popped(self, name: str, targets: list[ast.expr], first: bool) -> list[ast.stmt]:
-        """The statements that take the first or last item."""
-        item = ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(0 if first else -1), ast.Load())
-        end = ast.UnaryOp(ast.USub(), ast.Constant(1))
-        rest = ast.Slice(ast.Constant(1), None, None) if first else ast.Slice(None, end, None)
-        left = ast.Subscript(ast.Name(name, ast.Load()), rest, ast.Load())
-        taken: list[ast.stmt] = [ast.Assign(targets, item)] if targets else []
-        return [*taken, ast.Assign([ast.Name(name, ast.Store())], left)]
-
-    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
-        if isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id in self.names:
-            what = f"an item of {node.value.id}, a list of arrays, that is set"
-            raise self.source.refuse(node, what, "append to it, or use an array with one axis more")
-        return self.generic_visit(node)
-
-
-def _bound(name: str, first: ast.expr, second: ast.expr) -> ast.stmt:
-    """``name = first + second``."""
-    return ast.Assign([ast.Name(name, ast.Store())], ast.BinOp(first, ast.Add(), second))
 
 
 class _Rewriting(ast.NodeTransformer):
@@ -201,11 +145,11 @@ class _Rewriting(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.counts:
-                if not _is_list(value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value)):
+                if not makes_list(value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value)):
                     raise self.refused(node, name)
                 return with_all([self.count_set(name, ast.Constant(0)), *self.filled(name, value)], node)
             case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name) as made, attr="pop"), args=args)):
-                if name in self.counts and _is_end(args):
+                if name in self.counts and is_end(args):
                     return with_all(self.popped(made, node.targets, bool(args)), node)
         return self.generic_visit(node)
 
@@ -282,11 +226,11 @@ class _Rewriting(ast.NodeTransformer):
                 if name in self.counts:
                     return with_all(self.appended(name, item), node)
             case ast.Call(func=ast.Attribute(value=ast.Name() as made, attr=method), args=args, keywords=[]):
-                if made.id in self.counts and method == "insert" and len(args) == 2 and _is_end(args[:1]):
+                if made.id in self.counts and method == "insert" and len(args) == 2 and is_end(args[:1]):
                     return with_all(self.inserted(made, args[1]), node)
                 if made.id in self.counts and method == "extend" and len(args) == 1:
                     return with_all(self.extended(made, args[0]), node)
-                if made.id in self.counts and method == "pop" and _is_end(args):
+                if made.id in self.counts and method == "pop" and is_end(args):
                     unused = ast.Name(f"{self.counts[made.id]}_item", ast.Store())
                     return with_all(self.popped(made, [unused], bool(args)), node)
         return self.generic_visit(node)
@@ -356,7 +300,7 @@ class _Rewriting(ast.NodeTransformer):
         return self.tested(node) if isinstance(node.op, ast.Not) else self.generic_visit(node)
 
 
-def _is_end(args: list[ast.expr]) -> bool:
+def is_end(args: list[ast.expr]) -> bool:
     """Whether the arguments of ``pop`` or ``insert`` say an end: none, the last item, or 0, the first."""
     return not args or (len(args) == 1 and isinstance(args[0], ast.Constant) and args[0].value is not False
                         and args[0].value == 0)  # fmt: skip
@@ -437,10 +381,10 @@ def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayE
 
 @lowers(append_item, arguments=(3, 3), writes=True)
 def _append_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    vector, tree = low.view(node.args[0]), low.tree(node.args[2])
+    vector, tree = low.view(node.args[0]), low.tree_or_static(node.args[2])
     if not isinstance(tree, Scalar):
-        if isinstance(node.args[0], ast.Name) and low.source.with_lists is not None:
-            raise NeedsSplitting(node.args[0].id, list_of_arrays=low.source.definition_site)
+        if isinstance(node.args[0], ast.Name):
+            low.list_of_arrays(node.args[0].id)
         raise low.source.refuse(
             node, f"{unparse(node.args[2])} as an item of a list", "append numbers, or fill an array"
         )

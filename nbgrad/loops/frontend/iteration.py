@@ -42,7 +42,7 @@ from .record_types import is_record
 from .records import shape_of_record
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import Replaced, bound_name, children, stored_names, subtrees
-from .unrolling import Unrolling
+from .unrolling import EnclosingRange, Unrolling
 from .views import View, fold_negation
 
 __all__ = ["Iteration"]
@@ -108,7 +108,7 @@ class Iteration(Unrolling):
         self.lowered_function.ranks[counter], self.lowered_function.kinds[counter] = 0, "int"
         known = not parallel and isinstance(s.iter, ast.Call) and self.static_items(self.forwards(s.iter)) is not None
         named = frozenset().union(*(b.named for b in bounds))
-        self.shared.ranges_around.append((counter, self.rewrite_key(s) if known else None, named))
+        self.shared.ranges_around.append(EnclosingRange(counter, self.rewrite_key(s), known, named))
         self.build_loop(s, [*first, *body], counter, bounds, parallel)
         self.shared.ranges_around.pop()
 

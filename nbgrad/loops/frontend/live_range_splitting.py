@@ -26,7 +26,7 @@ class NeedsSplitting(Exception):
     that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results;
     `numbered`: with numbers for the strings that it stands for; `written_out`: with the iterations of a loop, which has
     these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one;
-    `list_of_arrays`: with a tuple for the list of that name, in the function that is defined there."""
+    `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name."""
 
     def __init__(
         self,

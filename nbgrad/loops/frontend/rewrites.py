@@ -70,7 +70,7 @@ class Rewrites:
             key, items = asked.written_out
             self.written_out[key] = items
         elif asked.list_of_arrays:
-            self.lists_of_arrays.add((*asked.list_of_arrays, asked.name))
+            self.lists_of_arrays.add(asked.list_of_arrays)
         elif asked.unrolled:
             self.unrolled.add(asked.unrolled)
         else:
@@ -103,9 +103,9 @@ def rewritten(
     return source
 
 
-def place_of(s: ast.For | ast.expr) -> tuple:
+def place_of(s: ast.AST) -> tuple:
     """The place of a loop in its function; that of a copy of it says in which iteration of which loop."""
-    return getattr(s, "place", (s.lineno, s.col_offset))
+    return getattr(s, "place", (s.lineno, s.col_offset))  # type: ignore[attr-defined]
 
 
 def can_be_written_out(s: ast.For) -> bool:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .exception_handling import Attempt
     from .lowering import Lowering
     from .memory_order import Sharing
+    from .unrolling import EnclosingRange
 
 __all__ = ["Pack", "Scope", "name_of"]
 
@@ -103,7 +104,7 @@ class LoweringState:
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
     rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
-    ranges_around: list[tuple] = field(default_factory=list)  # counters, keys if they can be unrolled, names in bounds
+    ranges_around: list[EnclosingRange] = field(default_factory=list)  # the loops over ranges around
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place

@@ -33,7 +33,8 @@ from .captured_values import CapturedSnapshot, as_it_is, attribute_path, capture
 from .dictionaries import METHODS
 from .exception_handling import TryStatements
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
-from .growing_lists import GrowingLists, append_item, changing_lists
+from .growing_lists import GrowingLists, append_item
+from .lists_of_arrays import ListsOfArrays
 from .local_imports import take_imports
 from .match_statements import MatchStatements
 from .messages import Messages
@@ -171,14 +172,14 @@ class Source:
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
         node = BuiltinCalls(self, Names(all_names(node))).visit(node)
         node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
-        self.with_lists = LongerFirst(self).visit(node)
+        self.with_lists: ast.FunctionDef | None = LongerFirst(self).visit(node)
         self.node = self.without_lists(())
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
     def without_lists(self, tuples: Collection[str]) -> ast.FunctionDef:
         """The function with vectors for lists that grow, and tuples for those named in `tuples`, in canonical form."""
-        node = copy.deepcopy(self.with_lists) if changing_lists(self.with_lists) else self.with_lists
-        node = GrowingLists(self, tuples).visit(node)
+        assert self.with_lists is not None
+        node = GrowingLists(self).visit(ListsOfArrays(self, tuples).visit(copy.deepcopy(self.with_lists)))
         node = AssignmentsInTests().visit(LoopElse(Names(all_names(node))).visit(Lists(self).visit(node)))
         return OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
 

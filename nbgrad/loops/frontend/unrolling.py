@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.affine import distance
 from ..ir.names import literal
@@ -19,6 +19,7 @@ from .calls import Calls
 from .dictionaries import dictionary_items
 from .instance_types import InstanceType
 from .known_integers import integer_of
+from .lists_of_arrays import is_changed_list
 from .live_range_splitting import NeedsSplitting
 from .records import has_instance
 from .rewrites import N, can_be_written_out, is_range, place_of, with_numbers
@@ -29,10 +30,20 @@ from .views import NUMBERS
 if TYPE_CHECKING:
     from ..ir.statements import Block
 
-__all__ = ["MAX_ITERATIONS", "Unrolling"]
+__all__ = ["MAX_ITERATIONS", "EnclosingRange", "Unrolling"]
 
 #: The most iterations of a loop over a range that are lowered one by one.
 MAX_ITERATIONS = 64
+
+
+class EnclosingRange(NamedTuple):
+    """A loop over a range, while its body is lowered: the name it counts with, what tells it from other loops, whether
+    its numbers are known and few, and the names that its bounds depend on."""
+
+    counter: str
+    key: tuple
+    known: bool
+    named: frozenset[str]
 
 
 class Unrolling(Calls):
@@ -123,7 +134,7 @@ class Unrolling(Calls):
         backwards = ast.Slice(None, None, ast.Constant(-1))
         return with_location(ast.Subscript(node.args[0], backwards, ast.Load()), node)
 
-    def rewrite_key(self, s: ast.For | ast.expr) -> tuple:
+    def rewrite_key(self, s: ast.AST) -> tuple:
         """What tells a loop from all others: the function, what is known of its arguments, and the place."""
         return *self.source.definition_site, self.source.context, place_of(s)
 
@@ -214,15 +225,30 @@ class Unrolling(Calls):
             raise NeedsSplitting("", written_out=self.unrolled_loop)
         if in_ranges:
             self.unroll_innermost(frozenset())
-            self.shared.may_decide.update(*[named for _, _, named in self.shared.ranges_around])
+            self.shared.may_decide.update(*[r.named for r in self.shared.ranges_around])
 
     def unroll_innermost(self, read: frozenset[str]) -> None:
         """Lower again with the innermost loop over a known range unrolled, of those whose counters are `read` if there
         are such."""
         done = self.shared.rewrites.unrolled
-        loops = [(counter, key) for counter, key, _ in self.shared.ranges_around if key and key not in done]
-        if asked := [key for counter, key in loops if counter in read] or [key for _, key in loops]:
-            raise NeedsSplitting("", unrolled=asked[-1])
+        loops = [r for r in self.shared.ranges_around if r.known and r.key not in done]
+        if asked := [r for r in loops if r.counter in read] or loops:
+            raise NeedsSplitting("", unrolled=asked[-1].key)
+
+    def list_of_arrays(self, name: str) -> None:
+        """Lower again with a tuple for a list, if `name` is bound to such."""
+        key = (*self.source.definition_site, name)
+        if is_changed_list(self.source, name) and key not in self.shared.rewrites.lists_of_arrays:
+            raise NeedsSplitting("", list_of_arrays=key)
+
+    def unroll_comprehension(self, node: ast.AST) -> None:
+        """Lower again with a comprehension unrolled whose elements are no numbers, if `node` stores these."""
+        key = self.rewrite_key(node)
+        for r in self.shared.ranges_around:
+            if r.key == key and r.known and key not in self.shared.rewrites.unrolled:
+                raise NeedsSplitting("", unrolled=key)
+            if r.key == key:
+                self.shared.may_decide |= r.named
 
     def varying_index(self, node: ast.Subscript, *parts: Term) -> Exception:
         """Lower again with a loop unrolled that an index or slice of a tuple depends on; the error if there is none."""
@@ -231,7 +257,7 @@ class Unrolling(Calls):
                 self.split_if_reused(n.id)
         read = frozenset().union(*(p.reads for p in parts))
         self.unroll_innermost(read)
-        decide = [named for counter, _, named in self.shared.ranges_around if counter in read]
+        decide = [r.named for r in self.shared.ranges_around if r.counter in read]
         self.shared.may_decide.update(*[p.named for p in parts], *decide)
         what = f"{unparse(node)}, an index of a tuple of arrays that is not a constant"
         return self.source.refuse(node, what, "use an array, or a range of constants")
