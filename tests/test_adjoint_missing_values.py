@@ -156,7 +156,25 @@ def where_they_are(x):
     return x[0, np.nanargmax(x[0])] * x[1, np.nanargmin(x[1])] * np.sum(rows) + np.sum(x[3].round(1) * x[3])
 
 
-@pytest.mark.parametrize("f", [along_columns, along_rows, of_all, where_they_are], ids=lambda f: f.__name__)
+def axes_that_stay(x):
+    deviations = (x - np.nanmean(x, axis=1, keepdims=True)) / np.nanstd(x, axis=0, keepdims=True)
+    scale = np.nanmax(x, axis=0, keepdims=True) - np.nanmin(x, axis=-1, keepdims=True)
+    squares = np.nansum(deviations**2, axis=0, keepdims=True) * np.nanvar(x, keepdims=True)
+    return np.nansum(squares * scale) + np.sum(np.nanprod(x, axis=1, keepdims=True))
+
+
+def middles(x):
+    deviations = x - np.nanmedian(x, axis=1, keepdims=True) * np.nanmedian(x, keepdims=True)
+    shares = np.nanquantile(x, 0.3, axis=0) * np.nanpercentile(x, [20, 60], axis=0)
+    return np.nansum(deviations**2) + np.nanmedian(x) + np.sum(shares**2) + np.nanquantile(x, 0.7)
+
+
+def sums_so_far(x):
+    return np.sum(np.nancumsum(x, axis=0) ** 2 * np.nancumprod(x, axis=1)) + np.sum(np.nancumsum(x) ** 2)
+
+
+@pytest.mark.parametrize("f", [along_columns, along_rows, of_all, where_they_are, axes_that_stay, middles, sums_so_far],
+                         ids=lambda f: f.__name__)  # fmt: skip
 def test_along_axes(f):
     with uncompiled():
         value, (gradient,) = nb.adjoint(f).value_and_grad(TABLE)

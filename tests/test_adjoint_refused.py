@@ -55,7 +55,6 @@ AT_ONCE = {
     "return np.linalg.eig(y)[0]": "use solve, inv, det",
     "z = x.sort()\nreturn x[0]": "sort before",
     "for v in np.nditer(x):\n    a += v\nreturn a": "loop over np.ndindex",
-    "z = (*x.shape, 2)\nreturn a": "write the items one by one",
     "return 1j * a": "a complex number in 'return 1j * a'; write the real and imaginary parts separately",
     "np.sin(a)\nreturn a": "an expression without effect",
     "a > n\nreturn a": "an expression without effect",

@@ -454,11 +454,8 @@ class Calls(Expressions):
 
     def numbered_if(self, numbered: bool, tree: ArrayExpr) -> ArrayExpr:
         """An argument; if it is to be `numbered`, the number of the string that it is."""
-        return (
-            Scalar(literal(self.shared.rewrites.strings.of(tree.value)))
-            if numbered and isinstance(tree, Static)
-            else tree
-        )
+        strings = self.shared.rewrites.strings
+        return Scalar(literal(strings.of(tree.value))) if numbered and isinstance(tree, Static) else tree
 
     def bind_parameter(self, inner: Lowering, p: str, tree: ArrayExpr, node: Any) -> None:
         """Bind the parameter `p` of an inlined function to an argument."""

@@ -106,7 +106,7 @@ class Iteration(Unrolling):
             self.lowered_function.ranks.setdefault(local, 0)
             first = [assignment(s, target, _number(counter))]
         self.lowered_function.ranks[counter], self.lowered_function.kinds[counter] = 0, "int"
-        known = not parallel and isinstance(s.iter, ast.Call) and self.static_items(self.forwards(s.iter)) is not None
+        known = not parallel and self.can_be_unrolled(s.iter)
         named = frozenset().union(*(b.named for b in bounds))
         self.shared.ranges_around.append(EnclosingRange(counter, self.rewrite_key(s), known, named))
         self.build_loop(s, [*first, *body], counter, bounds, parallel)

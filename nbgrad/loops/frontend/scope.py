@@ -104,7 +104,7 @@ class LoweringState:
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
     rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
-    ranges_around: list[EnclosingRange] = field(default_factory=list)  # the loops over ranges around
+    ranges_around: list[EnclosingRange] = field(default_factory=list)  # enclosing loops
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place
@@ -154,10 +154,7 @@ class Scope(IntegerBounds):
         self.line = ""
         arguments = source.node.args
         parameters = [a.arg for a in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
-        if arguments.vararg is not None:
-            parameters.append(arguments.vararg.arg)
-        if arguments.kwarg is not None:
-            parameters.append(arguments.kwarg.arg)
+        parameters += [a.arg for a in (arguments.vararg, arguments.kwarg) if a is not None]
         self.stores = stored_names(source.node.body)
         self.locals = {*self.stores, *parameters}
         self.runs_once: bool = outer is None or (outer.runs_once and outer.at_function_level)  # runs at most once

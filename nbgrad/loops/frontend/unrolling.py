@@ -112,6 +112,15 @@ class Unrolling(Calls):
                 return [TupleExpr(list(items)) for items in zip(*operands, strict=False)]
         return None
 
+    def can_be_unrolled(self, iterable: ast.expr) -> bool:
+        """Whether the items of an iterable are known and few."""
+        match iterable:
+            case ast.Call() | ast.Name():
+                return self.static_items(self.forwards(iterable)) is not None
+            case ast.Tuple(elts=items) | ast.List(elts=items):
+                return all(isinstance(e, ast.Constant) for e in items)
+        return False
+
     def known_range(self, node: ast.Call) -> range | None:
         """The numbers of ``range(...)``, if they are known and few."""
         bounds = [self.known_integer(a) for a in node.args]
