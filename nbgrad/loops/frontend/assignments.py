@@ -212,7 +212,7 @@ class Assignments(CopyInsertion):
             view = self.snapshot_view(tree.view) if alias else tree.view
         else:
             free = self.lowered_function.ranks.get(local) is None
-            view = Elementwise(self, s).materialise(tree, local if free else self.names.fresh(name))
+            view = Elementwise(self, s).materialise(tree, local if free else self.names.fresh(self.item_variable(name)))
         self.bind(name, view)
         self.owners.pop(name, None)
         if not alias:
@@ -318,11 +318,9 @@ class Assignments(CopyInsertion):
             )
         if self.storage_of(view.name) in self.shared.read_only_copies:
             self.require_writable(self.storage_of(view.name))
-            raise self.source.refuse(
-                node,
-                "an array parameter that is written and bound to new arrays elsewhere",
-                "copy it, by another name",
-            )
+            what = "an array parameter that is written and bound to new arrays elsewhere"
+            raise self.source.refuse(node, what, "copy it, by another name")
+        self.check_copies(node, self.storage_of(view.name))
 
     def write(self, node: ast.AST, view: View, tree: ArrayExpr) -> None:
         """``view[...] = tree``, by the user: the array keeps its kind."""

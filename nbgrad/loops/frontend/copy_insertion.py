@@ -107,6 +107,21 @@ class CopyInsertion(Calls):
         copy = self.copy_of(view, node, local if self.lowered_function.ranks.get(local) is None else "")
         self.bind_owned_copy(name, copy)
         self.shared.read_only_copies.add(copy.name)
+        self.shared.originals[copy.name] = self.storage_of(view.name)
+
+    def check_copies(self, node: ast.AST, written: str) -> None:
+        """Refuse to write an array while a read-only copy stands for it: in Python, both names are one array."""
+        self.shared.written.append(written)
+        for copy in sorted(self.shared.read_only_copies):
+            if self.shared.originals.get(copy) == written:
+                raise self.stale(node, copy)
+
+    def stale(self, node: ast.AST, copy: str) -> Exception:
+        """The error of a copy whose original is written; or lower again with its name split."""
+        self.require_writable(copy)
+        name = self.lowered_function.copied_from.get(copy, copy)
+        what = f"an array that is written while {name} stands for it, a name that is bound to other arrays elsewhere"
+        return self.source.refuse(node, what, "bind the name to a copy (.copy()), or write into the array before")
 
     def bind_owned_copy(self, name: str, copy: View) -> None:
         """Bind `name` to a copy that it owns."""
@@ -212,6 +227,9 @@ class CopyInsertion(Calls):
     def emit_swap(self, a: str, b: str) -> None:
         """Swap two arrays, and the indices of the memory they would be in."""
         self.emit(Swap(a, b))
+        for copy, original in self.shared.originals.items():
+            if original in (a, b) and copy in self.shared.read_only_copies:  # it is of one of both from here on
+                self.shared.originals[copy] = b if original == a else a
         if self.swapped_parameters:
             first, second = self.memory_slot(a), self.memory_slot(b)
             held = self.fresh_scalar("held", Variable(first))

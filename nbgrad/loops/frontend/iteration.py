@@ -365,8 +365,14 @@ class Iteration(Unrolling):
         self.break_flags.append(stop)
         self.skip_flags.append([])
         self.shared.parallel |= parallel
+        begun, copies = len(self.shared.written), set(self.shared.read_only_copies)
         with self.nested_block():
             inner = self.block(body)
+            made = self.shared.read_only_copies - copies  # and alive when the next iteration begins
+            written = set(self.shared.written[begun:])
+        for copy in sorted(made):
+            if self.shared.originals.get(copy) in written:
+                raise self.stale(s, copy)  # type: ignore[attr-defined]
         self.shared.parallel &= not parallel
         self.skip_flags.pop()
         stop = self.break_flags.pop()

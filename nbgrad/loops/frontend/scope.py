@@ -100,7 +100,9 @@ class LoweringState:
     length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     lists: set[str] = field(default_factory=set)  # arrays that hold the items of a list
-    read_only_copies: set[str] = field(default_factory=set)  # read-only copies of parameters that are rebound
+    read_only_copies: set[str] = field(default_factory=set)  # read-only copies of arrays whose names are rebound
+    originals: dict[str, str] = field(default_factory=dict)  # what they are copies of
+    written: list[str] = field(default_factory=list)  # the arrays that are written, as far as lowering has come
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
     rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
