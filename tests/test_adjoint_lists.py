@@ -408,7 +408,7 @@ def test_refused(f):
 
 
 def test_refused_items():
-    with pytest.raises(TraceError, match="row as an item of a list"):
+    with pytest.raises(TraceError, match="the tuple or list y gets another form"):
         nb.adjoint(rows).value_and_grad(A)
     with pytest.raises(TraceError, match="in a parallel loop"):
         nb.adjoint(in_parallel).value_and_grad(X)

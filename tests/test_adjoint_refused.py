@@ -82,7 +82,7 @@ AT_THE_CALL = {
     "c = 'a' if a > 0 else 2\nreturn a": "values of different forms",
     "r = None\nfor i in range(n):\n    r = a if r is None else r * a\nreturn r": "r is None, which depends",
     "if a > 0:\n    c = 'a'\nelse:\n    c = 'b'\nreturn a if c + c == 'aa' else n": "perhaps None, or one of several",
-    "c = 'a', a\nif a > 0:\n    c = 'b', a\nreturn c[1]": "the tuple c gets another form",
+    "c = 'a', a\nif a > 0:\n    c = 'b', a\nreturn c[1]": "the tuple or list c gets another form",
     "if a > 0:\n    x = 'a'\nreturn x[0]": "x becomes a string or function and was an array",
     "return x._replace(a=1.0)": "replace fields of a named tuple",
     "return x[::2].flat[0]": "take ravel() to read",

@@ -233,7 +233,9 @@ class Calls(Expressions):
         if len(args) == 1 and called in (max, min) and isinstance(args[0], TupleExpr):
             args = args[0].items
         if any(isinstance(a, TupleExpr | Static) for a in args):
-            raise self.source.refuse(node, f"the call {unparse(node)}", "use functions of the table, or write a loop")
+            best = "; of a minimum, as if d < best: best, at = d, i" if called in (min, max) else ""
+            instead = f"use functions of the table, or write a loop{best}"
+            raise self.source.refuse(node, f"the call {unparse(node)}", instead)
         if any(a.rank for a in args) and not FUNCTIONS[called].elementwise:
             raise self.source.refuse(node, f"{unparse(node)} of an array", "use NumPy's function")
         args = check_call(self, called, args)
@@ -274,9 +276,7 @@ class Calls(Expressions):
             return copy_of_record(self, node, tree)  # type: ignore[arg-type]
         row = row_of(method)
         if row is None or row.lower is None:
-            raise self.source.refuse(
-                node, f"the method {unparse(node.func)}", "use functions of the table, or write a loop"
-            )
+            raise self.source.refuse(node, f"the method {unparse(node.func)}", "use functions, or write a loop")
         view = self.array(function.value)
         if view is not None and self.is_list(Leaf(view)):
             raise self.source.refuse(node, f"the method {unparse(node.func)}, of a list", "use np.array of it")
