@@ -131,16 +131,6 @@ def shared_in_a_loop(x, ws):
     return np.sum(hs[0] ** 2) + np.sum(hs[2] ** 3)
 
 
-def rebound_in_a_loop(x, ws):
-    h = x * 1.0
-    hs = [h]
-    for _ in range(3):
-        h = h * 1.1
-        hs.append(h)
-    h[0] = 3.0
-    return np.sum(hs[0] ** 2) + np.sum(hs[3] ** 2)
-
-
 def replaced(x, ws):
     hs = [x * 1.0, x * 2]
     g = hs[0]
@@ -159,7 +149,7 @@ def numbers_beside_arrays(x, ws):
 
 CASES = [
     activations, filled, descent, stages, runge_kutta, both_ends, of_tuples, as_arrays, from_comprehensions, shared,
-    shared_in_a_loop, rebound_in_a_loop, replaced, numbers_beside_arrays,
+    shared_in_a_loop, replaced, numbers_beside_arrays,
 ]  # fmt: skip
 
 

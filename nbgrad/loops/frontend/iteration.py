@@ -370,9 +370,9 @@ class Iteration(Unrolling):
             inner = self.block(body)
             made = self.shared.read_only_copies - copies  # and alive when the next iteration begins
             written = set(self.shared.written[begun:])
-        for copy in sorted(made):
-            if self.shared.originals.get(copy) in written:
-                raise self.stale(s, copy)  # type: ignore[attr-defined]
+        for made_copy in sorted(made):
+            if self.shared.originals.get(made_copy) in written:
+                raise self.stale(s, made_copy)  # type: ignore[attr-defined]
         self.shared.parallel &= not parallel
         self.skip_flags.pop()
         stop = self.break_flags.pop()
