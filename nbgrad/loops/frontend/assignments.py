@@ -190,7 +190,8 @@ class Assignments(CopyInsertion):
                     s, f"a new array {name}, which is swapped with a parameter", f"write {name}[:] = ..."
                 )
             self.invalidate_views(owner)
-            self.shared.read_only_copies.discard(owner)
+            self.shared.read_only_copies.pop(owner, None)
+            self.forget_original(owner)
             before = len(self.out)
             record_order(self, owner, tree)
             self.write_elements(s, self.whole_view(owner), tree)

@@ -71,15 +71,12 @@ def _tuple(items: ast.List) -> ast.expr:
     return ast.copy_location(ast.Tuple(items.elts, ast.Load()), items) if items.elts else items
 
 
-class OutArguments(ast.NodeTransformer):
-    """Rewrite ``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
+class _Resolving(ast.NodeTransformer):
+    """Rewrites calls of functions from outside, which local names may hide."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
         self.outside: set[str] = set()
-
-    def visit(self, node: ast.AST) -> Any:
-        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         around, self.outside = self.outside, free_variables(node)
@@ -87,11 +84,22 @@ class OutArguments(ast.NodeTransformer):
         self.outside = around
         return node
 
+    def resolve(self, node: ast.expr) -> object:
+        """The value from outside of a name or an attribute of a module; None for local names."""
+        return self.source.resolve(node) if first_name(node) in self.outside else None
+
+
+class OutArguments(_Resolving):
+    """Rewrite ``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
+
+    def visit(self, node: ast.AST) -> Any:
+        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
+
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         if not isinstance(node.value, ast.Call):
             return node
         call = node.value
-        called = self.source.resolve(call.func) if first_name(call.func) in self.outside else None
+        called = self.resolve(call.func)
         if isinstance(call.func, ast.Attribute) and call.func.attr == "sort" and called is None and not call.args:
             array = call.func.value
             result = ast.Call(bound_name(np.sort, "np.sort"), [array], call.keywords)
@@ -114,24 +122,17 @@ class OutArguments(ast.NodeTransformer):
         return with_location(ast.Assign([target], ast.Call(call.func, operands[:-1], [])), node)
 
 
-class BuiltinCalls(ast.NodeTransformer):
+class BuiltinCalls(_Resolving):
     """Rewrite ``map(f, x)`` as ``(f(v) for v in x)``, ``list(x)`` as ``[v for v in x]``, ``sorted(x)`` as that of
     ``np.sort(x)``, and ``(n, *shape)`` as ``(n,) + shape``."""
 
     def __init__(self, source: Source, names: Names) -> None:
-        self.source = source
+        super().__init__(source)
         self.names = names
-        self.outside: set[str] = set()
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        around, self.outside = self.outside, free_variables(node)
-        self.generic_visit(node)
-        self.outside = around
-        return node
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        called = self.source.resolve(node.func) if first_name(node.func) in self.outside else None
+        called = self.resolve(node.func)
         known = any(called is f for f in (map, list, sorted, reversed))
         if not known or any(isinstance(a, ast.Starred) for a in node.args):
             return node

@@ -8,6 +8,7 @@ written as well, the copy is written back into the caller's array.
 from __future__ import annotations
 
 import ast
+from collections.abc import Container
 
 from ..ir.statements import Assign, Check, If, Swap
 from ..ir.terms import FALSE, TRUE, Compare, Shape, Unary, Variable, integer
@@ -16,6 +17,7 @@ from .calls import Calls
 from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
 from .partial_evaluation import static_truth
+from .static_values import makes_functions
 from .syntax import count_mentions, stored_names, subtrees, unparse
 from .views import View
 
@@ -106,20 +108,43 @@ class CopyInsertion(Calls):
         local = self.local(ast.Name(name, ast.Store()))
         copy = self.copy_of(view, node, local if self.lowered_function.ranks.get(local) is None else "")
         self.bind_owned_copy(name, copy)
-        self.shared.read_only_copies.add(copy.name)
-        self.shared.originals[copy.name] = self.storage_of(view.name)
+        self.shared.read_only_copies[copy.name] = frozenset([self.storage_of(view.name)])
 
     def check_copies(self, node: ast.AST, written: str) -> None:
         """Refuse to write an array while a read-only copy stands for it: in Python, both names are one array."""
         self.shared.written.append(written)
-        for copy in sorted(self.shared.read_only_copies):
-            if self.shared.originals.get(copy) == written:
+        for copy, originals in self.shared.read_only_copies.items():
+            if written in originals:
                 raise self.stale(node, copy)
+
+    def check_copies_of_iteration(self, s: ast.AST, before: Container[str], written: set[str]) -> None:
+        """Refuse copies that an iteration makes and leaves to the next one, in which their originals are `written`."""
+        for copy, originals in self.shared.read_only_copies.items():
+            if copy not in before and originals & written:
+                raise self.stale(s, copy)
+
+    def forget_original(self, array: str) -> None:
+        """The name of an array is about to be bound to another one, in the same memory: what stands for the one that it
+        was is not written any more."""
+        copies = self.shared.read_only_copies
+        self.shared.read_only_copies = {copy: originals - {array} for copy, originals in copies.items()}
+
+    def forget_copies(self, before: Container[str], result: ArrayExpr | None) -> None:
+        """The function returns: nothing reads the copies that it made, but those in its result."""
+        if makes_functions(self.source.node):  # which may read them later
+            return
+        returned, stack = set(), [] if result is None else [result]
+        while stack:
+            tree = stack.pop()
+            stack += tree.items if isinstance(tree, TupleExpr) else []
+            returned |= {self.storage_of(t.view.name) for t in leaves(tree) if isinstance(t, Leaf)}
+        copies = self.shared.read_only_copies
+        self.shared.read_only_copies = {c: of for c, of in copies.items() if c in before or c in returned}
 
     def stale(self, node: ast.AST, copy: str) -> Exception:
         """The error of a copy whose original is written; or lower again with its name split."""
         self.require_writable(copy)
-        name = self.lowered_function.copied_from.get(copy, copy)
+        name = self.lowered_function.copied_from.get(copy, copy).partition(".")[0]
         what = f"an array that is written while {name} stands for it, a name that is bound to other arrays elsewhere"
         return self.source.refuse(node, what, "bind the name to a copy (.copy()), or write into the array before")
 
@@ -227,9 +252,9 @@ class CopyInsertion(Calls):
     def emit_swap(self, a: str, b: str) -> None:
         """Swap two arrays, and the indices of the memory they would be in."""
         self.emit(Swap(a, b))
-        for copy, original in self.shared.originals.items():
-            if original in (a, b) and copy in self.shared.read_only_copies:  # it is of one of both from here on
-                self.shared.originals[copy] = b if original == a else a
+        for copy, originals in self.shared.read_only_copies.items():
+            if originals & {a, b}:  # it may be of either, as in a loop
+                self.shared.read_only_copies[copy] = originals | {a, b}
         if self.swapped_parameters:
             first, second = self.memory_slot(a), self.memory_slot(b)
             held = self.fresh_scalar("held", Variable(first))

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "GrowingLists",
     "append_item",
-    "changing_lists",
     "empty_list",
     "grow_to_size",
     "is_end",
@@ -55,7 +54,7 @@ class GrowingLists(ast.NodeTransformer):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
-        names = set() if self.source.generated else changing_lists(node)
+        names = set() if self.source.generated else _changing_lists(node)
         if names:
             free = Names(all_names(node))
             rewriting = _Rewriting(self.source, {n: free.fresh(f"{n}_count") for n in sorted(names)})
@@ -75,7 +74,7 @@ def _own_nodes(node: ast.AST) -> list[ast.AST]:
     return nodes
 
 
-def changing_lists(node: ast.FunctionDef) -> set[str]:
+def _changing_lists(node: ast.FunctionDef) -> set[str]:
     """The names of lists that a function makes and changes."""
     made, displays, changed = set(), set(), set()
     for n in _own_nodes(node):

@@ -56,6 +56,8 @@ class Iteration(Unrolling):
         if isinstance(s, ast.While):
             self.build_loop(s, s.body, "", [ZERO, ZERO, ONE])
             return
+        s = copy.copy(s)
+        s.iter = self.with_displays_lowered(s.iter)
         if (items := self.unrolled_items(s, s.iter)) is not None:
             self.unroll(s, items)
             return
@@ -185,6 +187,9 @@ class Iteration(Unrolling):
 
     def lower_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
         """A comprehension: a vector with a scalar per iteration."""
+        node = copy.copy(node)
+        node.generators = [copy.copy(g) for g in node.generators]
+        node.generators[0].iter = self.with_displays_lowered(node.generators[0].iter)
         if (unrolled := self.unrolled_comprehension(node)) is not None:
             return unrolled
         grows = len(node.generators) > 1 or node.generators[0].ifs
@@ -365,14 +370,10 @@ class Iteration(Unrolling):
         self.break_flags.append(stop)
         self.skip_flags.append([])
         self.shared.parallel |= parallel
-        begun, copies = len(self.shared.written), set(self.shared.read_only_copies)
+        begun, copies = len(self.shared.written), dict(self.shared.read_only_copies)
         with self.nested_block():
             inner = self.block(body)
-            made = self.shared.read_only_copies - copies  # and alive when the next iteration begins
-            written = set(self.shared.written[begun:])
-        for made_copy in sorted(made):
-            if self.shared.originals.get(made_copy) in written:
-                raise self.stale(s, made_copy)  # type: ignore[attr-defined]
+            self.check_copies_of_iteration(s, copies, set(self.shared.written[begun:]))
         self.shared.parallel &= not parallel
         self.skip_flags.pop()
         stop = self.break_flags.pop()

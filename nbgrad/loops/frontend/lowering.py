@@ -195,7 +195,11 @@ class Lowering(Results, Iteration):
             self.returned_flag = self.names.fresh("returned")
             self.lowered_function.ranks[self.returned_flag] = 0
         self.find_rebound_names(body)
-        return self.block(body, first=True)
+        copies = dict(self.shared.read_only_copies)
+        lowered = self.block(body, first=True)
+        if self.inlined:
+            self.forget_copies(copies, self.result)
+        return lowered
 
     def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
         """Lower `statements`; those after a branch that jumps go into the branch that does not."""

@@ -100,8 +100,7 @@ class LoweringState:
     length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     lists: set[str] = field(default_factory=set)  # arrays that hold the items of a list
-    read_only_copies: set[str] = field(default_factory=set)  # read-only copies of arrays whose names are rebound
-    originals: dict[str, str] = field(default_factory=dict)  # what they are copies of
+    read_only_copies: dict[str, frozenset[str]] = field(default_factory=dict)  # and the arrays that they may be of
     written: list[str] = field(default_factory=list)  # the arrays that are written, as far as lowering has come
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
@@ -347,14 +346,15 @@ class Scope(IntegerBounds):
     @contextmanager
     def nested_block(self) -> Iterator[None]:
         """Lower a branch or loop body; afterwards, names that it rebinds are uncertain."""
-        before, copies, floats = dict(self.arrays), set(self.shared.read_only_copies), set(self.shared.float_scalars)
+        before, copies, floats = dict(self.arrays), dict(self.shared.read_only_copies), set(self.shared.float_scalars)
         static = [(names, dict(names)) for names in (self.string_bindings, self.functions)]
         yield
         for names, earlier in static:
             for name in {*earlier, *names}:
                 if earlier.get(name, self) is not names.get(name, self):
                     names[name] = UNCERTAIN
-        self.shared.read_only_copies |= copies
+        for copy, of in copies.items():
+            self.shared.read_only_copies[copy] = of | self.shared.read_only_copies.get(copy, frozenset())
         self.shared.float_scalars &= floats
         for name, view in list(self.arrays.items()):
             if before.get(name) == view:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.affine import distance
@@ -53,6 +54,7 @@ class Unrolling(Calls):
     unrolling = False
     walrus_in: ast.expr | None
 
+    check_copies_of_iteration: Callable[..., None]  # of CopyInsertion
     break_flags: list[str]
     skip_flags: list[list[str]]
     returned_flag: str
@@ -73,6 +75,19 @@ class Unrolling(Calls):
         plain = (items or counts) and all(all_scalars(t) and not has_instance(t) for t in items)
         made = isinstance(iterable, ast.ListComp | ast.GeneratorExp)  # its elements are lowered already
         return None if plain and not made else items
+
+    def with_displays_lowered(self, iterable: ast.expr) -> ast.expr:
+        """An iterable in which displays with calls are lowered, so that what they call is called once."""
+        match iterable:
+            case ast.Tuple() | ast.List() if any(isinstance(n, ast.Call | ast.NamedExpr) for n in subtrees(iterable)):
+                return ast.copy_location(Lowered(self.tree(iterable)), iterable)
+            case ast.Call(args=args) if self.function_of(iterable.func) in (enumerate, zip, reversed):
+                iterable = copy.copy(iterable)
+                iterable.args = [self.with_displays_lowered(a) for a in args]
+            case ast.Subscript(value=ast.Tuple() | ast.List() as display):
+                iterable = copy.copy(iterable)
+                iterable.value = self.with_displays_lowered(display)
+        return iterable
 
     def static_items(self, node: ast.expr) -> list[ArrayExpr] | None:
         """The items of a tuple, of a range of known numbers, or of ``enumerate`` or ``zip`` of such; None for anything
@@ -162,6 +177,8 @@ class Unrolling(Calls):
             return TupleExpr([self.value_before_loop(s, t, moved) for t in tree.items], tree.tuple_class)
         if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
             raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
+        if isinstance(tree, Scalar) and distance(tree.term, ZERO) is not None:  # a number
+            return tree
         return Leaf(self.snapshot_view(tree.view)) if isinstance(tree, Leaf) else self.evaluate_first(s, tree)
 
     def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
