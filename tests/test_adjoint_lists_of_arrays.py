@@ -139,6 +139,14 @@ def replaced(x, ws):
     return np.sum(g * hs[0]) + np.sum(hs[1] ** 2)
 
 
+def replaced_in_a_loop(x, ws):
+    hs = [x, x * 2]
+    for i, w in enumerate(ws[1:2] + ws[1:2]):
+        hs[0] = w[:2, :2] @ hs[-1] * x[0]
+        hs[i] = hs[0] * 0.5
+    return np.sum(hs[0] * hs[1])
+
+
 def numbers_beside_arrays(x, ws):
     hs = [x[0]]
     hs.append(x * 3.0)
@@ -149,7 +157,7 @@ def numbers_beside_arrays(x, ws):
 
 CASES = [
     activations, filled, descent, stages, runge_kutta, both_ends, of_tuples, as_arrays, from_comprehensions, shared,
-    shared_in_a_loop, replaced, numbers_beside_arrays,
+    shared_in_a_loop, replaced, replaced_in_a_loop, numbers_beside_arrays,
 ]  # fmt: skip
 
 

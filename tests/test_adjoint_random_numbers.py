@@ -111,6 +111,21 @@ def of_the_module_random(a, b, n):
     return total
 
 
+def in_displays(a, b, n):
+    """Draws in the tuples and lists that loops and comprehensions go over."""
+    np.random.seed(21)
+    total = 0.0
+    for _ in range(n):
+        for v in (np.random.rand() * a, np.random.normal()):
+            total += v * b
+        for i, v in enumerate([np.random.rand(), a * np.random.rand()]):
+            total += v * b + i * a
+        for v, w in zip((np.random.rand(), a), [np.random.normal(), b]):
+            total += v * w
+        total += sum([v * a for v in (np.random.rand(), np.random.normal())])
+    return total + np.random.rand() * a
+
+
 W = np.array([0.3, -0.7, 1.2, 0.5, 2.0, -1.1, 0.8])
 PROGRAMS = [
     (walk, (0.1, 0.2, 12)),
@@ -121,6 +136,7 @@ PROGRAMS = [
     (short, (0.6, 1.4, 9)),
     (with_helpers, (0.5, 0.3, 6)),
     (of_the_module_random, (0.5, 1.3, 7)),
+    (in_displays, (0.5, 1.3, 3)),
 ]
 
 

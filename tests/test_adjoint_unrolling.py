@@ -182,6 +182,55 @@ def extremes(x, ws):
     return max(np.sum(w**2) * x[0] for w in ws) + np.sum(np.array([np.sum(w) * x[1] for w in list(ws)]) ** 2)
 
 
+# Tuples that are computed: once, before the loop.
+
+
+def pair(x):
+    return np.outer(x, x), x
+
+
+SQUARES = tuple(normal(2, 2) for _ in range(3))
+
+
+def of_functions(x, ws):
+    t = 0.0
+    for w in pair(x):
+        t += np.sum(w**2)
+    for i, (a, b) in enumerate(zip(pair(x)[1:] + pair(x)[:1], ws)):
+        t += np.sum(a) * np.sum(b) * i
+    return t + sum(np.sum(a) for a in pair(x)) * sum([np.sum(a) for a in ws + (x,)])
+
+
+def of_sums_and_multiples(x, ws):
+    h = x
+    for i, w in enumerate(ws[:2] * 2):
+        h = np.tanh(w @ h) * (i + x[0])
+    items = x
+    for w in pair(x) + (x,):
+        for u in (x * 2, x[0] * w):
+            v = u * 2
+            items = items + np.sum(v) * np.sum(w)
+    return np.sum(h) + np.sum(items)
+
+
+def from_outside(x, ws):
+    hs = [x, x * 2]
+    for i, w in enumerate(SQUARES[:1] + SQUARES):
+        hs[i % 2] = np.tanh(w @ hs[-1])
+    for i, w in enumerate(SQUARES):
+        hs[i % 2] = hs[i % 2] + w @ hs[1]
+    return np.sum(hs[0] * hs[1])
+
+
+def written_afterwards(x, ws):
+    t, y = 0.0, x.copy()
+    for v in (y * 2, y[:1] * 3, y):
+        y[0] += x[1]
+        h = v * 2
+        t += np.sum(h) * y[0]
+    return t
+
+
 # Several lengths.
 
 
@@ -222,7 +271,8 @@ def depths(x, ws):
 OF_LAYERS = [computed_index, downwards, downwards_reversed, in_a_closure]
 OF_MATRICES = [
     by_index, inner_range, counter_afterwards, counter_that_is_set, names_of_their_own, continues, breaks,
-    ends_by_a_constant, returns, returns_from_an_inner_loop, sums, of_arrays, extremes, shorter_first, longer_first,
+    ends_by_a_constant, returns, returns_from_an_inner_loop, sums, of_arrays, extremes, of_functions,
+    of_sums_and_multiples, from_outside, written_afterwards, shorter_first, longer_first,
     groups, depths,
 ]  # fmt: skip
 

@@ -36,6 +36,7 @@ __all__ = [
     "form_of",
     "is_table",
     "leaves",
+    "lowered_from",
     "order_of_array",
     "record_order",
     "same_results",
@@ -143,6 +144,13 @@ class Lowered(ast.expr):
     def __init__(self, tree: ArrayExpr) -> None:
         super().__init__()
         self.lowered_tree = tree
+
+
+def lowered_from(tree: ArrayExpr, node: ast.expr) -> Lowered:
+    """The syntax node of an expression that was lowered, in place of its own, by which messages name it."""
+    lowered = ast.copy_location(Lowered(tree), node)
+    lowered.written = node  # type: ignore[attr-defined]
+    return lowered
 
 
 def combine(build: Callable[..., Term], args: list[ArrayExpr]) -> ArrayExpr:

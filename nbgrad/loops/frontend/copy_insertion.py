@@ -145,8 +145,8 @@ class CopyInsertion(Calls):
         """The error of a copy whose original is written; or lower again with its name split."""
         self.require_writable(copy)
         name = self.lowered_function.copied_from.get(copy, copy).partition(".")[0]
-        what = f"an array that is written while {name} stands for it, a name that is bound to other arrays elsewhere"
-        return self.source.refuse(node, what, "bind the name to a copy (.copy()), or write into the array before")
+        what = f"a write to an array that {name} stands for, too (elsewhere, {name} is bound to other arrays),"
+        return self.source.refuse(node, what, f"bind {name} to a copy (.copy()), or write before {name} is bound")
 
     def bind_owned_copy(self, name: str, copy: View) -> None:
         """Bind `name` to a copy that it owns."""

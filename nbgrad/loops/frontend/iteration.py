@@ -57,7 +57,7 @@ class Iteration(Unrolling):
             self.build_loop(s, s.body, "", [ZERO, ZERO, ONE])
             return
         s = copy.copy(s)
-        s.iter = self.with_displays_lowered(s.iter)
+        s.iter = self.with_tuples_lowered(s.iter)
         if (items := self.unrolled_items(s, s.iter)) is not None:
             self.unroll(s, items)
             return
@@ -189,7 +189,7 @@ class Iteration(Unrolling):
         """A comprehension: a vector with a scalar per iteration."""
         node = copy.copy(node)
         node.generators = [copy.copy(g) for g in node.generators]
-        node.generators[0].iter = self.with_displays_lowered(node.generators[0].iter)
+        node.generators[0].iter = self.with_tuples_lowered(node.generators[0].iter)
         if (unrolled := self.unrolled_comprehension(node)) is not None:
             return unrolled
         grows = len(node.generators) > 1 or node.generators[0].ifs
@@ -296,6 +296,7 @@ class Iteration(Unrolling):
             return ast.List([node(i) for i in t.items], ast.Load()) if isinstance(t, TupleExpr) else Lowered(t)
 
         nested = node(tree)
+        nested.written = s.iter if isinstance(s, ast.For) else s  # type: ignore[attr-defined]
         call = with_location(ast.Call(bound_name(np.array, "array"), [nested], []), s)
         array = ArrayCreation(self, call).from_display(nested, "")  # type: ignore[arg-type]
         assert isinstance(array, Leaf)

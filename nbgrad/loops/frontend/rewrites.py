@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
+from ..ir.names import Names
+from .array_expressions import Lowered
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
 from .structured_control import assignment, contains_jump, with_location
@@ -96,7 +98,7 @@ def rewritten(
     site = (*source.definition_site, context)
     loops = {place: items for (*where, place), items in rewrites.written_out.items() if tuple(where) == site}
     if loops:
-        source.node = _WriteOut(loops).visit(copy.deepcopy(source.node))
+        source.node = _WriteOut(loops, Names(all_names(source.node))).visit(copy.deepcopy(source.node))
     if numbered or not (rewrites.split_names | rewrites.strings.names).isdisjoint(all_names(source.node)):
         node, source.numbered = number_strings(source, rewrites.strings, numbered)
         source.node = split_live_ranges(node, rewrites.split_names, set(source.signature.parameters))
@@ -149,10 +151,10 @@ def _reversed(iterable: ast.expr) -> ast.expr | None:
 
 
 def _has_items(iterable: ast.expr) -> bool:
-    """Whether :func:`_item` knows the items of an iterable over tuples."""
+    """Whether :func:`_item` knows the items of an iterable over tuples, or will once :func:`_named` has named them."""
     inner = _reversed(iterable)
     if inner is not None:
-        return isinstance(inner, ast.Name | ast.Attribute | ast.Tuple | ast.List)
+        return isinstance(inner, ast.Name | ast.Attribute | ast.Tuple | ast.List | Lowered)
     match iterable:
         case ast.Call(func=ast.Name("enumerate"), args=[inner], keywords=[]):
             return _has_items(inner)
@@ -162,14 +164,36 @@ def _has_items(iterable: ast.expr) -> bool:
             return lower is None or (isinstance(lower, ast.Constant) and type(lower.value) is int)
         case ast.Subscript(slice=ast.Slice()):
             return False
-    return isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple | ast.List)
+    return isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple | ast.List | Lowered)
+
+
+def _is_stable(node: ast.expr) -> bool:
+    """Whether an item may be read in any iteration: it is not computed."""
+    match node:
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return all(map(_is_stable, items))
+    return isinstance(node, ast.Name | ast.Attribute | ast.Constant)
+
+
+def _named(iterable: ast.expr, names: Names, named: list[tuple[ast.expr, ast.expr]]) -> ast.expr:
+    """An iterable with names for the tuples in it that are computed, before the loop: the pairs `named`."""
+    match iterable:
+        case ast.Call(func=ast.Name("enumerate" | "zip" | "reversed") as function, args=args):
+            return ast.Call(function, [_named(a, names, named) for a in args], [])
+        case ast.Subscript(whole, index):
+            return ast.Subscript(_named(whole, names, named), index, ast.Load())
+    if _is_stable(iterable):
+        return iterable
+    name = names.fresh("items")
+    named.append((ast.Name(name, ast.Store()), iterable))
+    return ast.Name(name, ast.Load())
 
 
 class _WriteOut(ast.NodeTransformer):
     """Writes the iterations of loops one by one; `loops` has their number by the place of the loop."""
 
-    def __init__(self, loops: Mapping[tuple, Items]) -> None:
-        self.loops = loops
+    def __init__(self, loops: Mapping[tuple, Items], names: Names) -> None:
+        self.loops, self.names = loops, names
 
     def visit_For(self, s: ast.For) -> ast.AST | list[ast.AST]:
         place = place_of(s)
@@ -177,10 +201,13 @@ class _WriteOut(ast.NodeTransformer):
             return self.generic_visit(s)
         items = self.loops[place]
         count = items if isinstance(items, int) else len(items)
-        check = ast.Call(bound_name(items_of_loop, "items_of_loop"), [copy.deepcopy(s.iter), ast.Constant(count)], [])
-        done: list[ast.AST] = [with_location(ast.Expr(check), s)]
+        named: list[tuple[ast.expr, ast.expr]] = []
+        iterable = _named(s.iter, self.names, named) if isinstance(items, int) else s.iter
+        check = ast.Call(bound_name(items_of_loop, "items_of_loop"), [copy.deepcopy(iterable), ast.Constant(count)], [])
+        done: list[ast.AST] = [assignment(s, target, value) for target, value in named]
+        done.append(with_location(ast.Expr(check), s))
         for k in range(count):
-            item = with_location(_item(s.iter, k) if isinstance(items, int) else number_node(items[k]), s)
+            item = with_location(_item(iterable, k) if isinstance(items, int) else number_node(items[k]), s)
             done.append(assignment(s, copy.deepcopy(s.target), item))
             body = with_numbers(s.body, dict(_numbers(s.target, item)))
             for n in (n for t in body for n in subtrees(t) if isinstance(n, ast.For)):

@@ -15,7 +15,7 @@ from ..ir.affine import distance
 from ..ir.names import literal
 from ..ir.statements import Assign, walk
 from ..ir.terms import TRUE, ZERO, Term, Variable, integer
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars, lowered_from
 from .calls import Calls
 from .dictionaries import dictionary_items
 from .instance_types import InstanceType
@@ -24,6 +24,7 @@ from .lists_of_arrays import is_changed_list
 from .live_range_splitting import NeedsSplitting
 from .records import has_instance
 from .rewrites import N, can_be_written_out, is_range, place_of, with_numbers
+from .scope import Pack
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import Replaced, stored_names, subtrees, unparse
 from .views import NUMBERS
@@ -76,17 +77,23 @@ class Unrolling(Calls):
         made = isinstance(iterable, ast.ListComp | ast.GeneratorExp)  # its elements are lowered already
         return None if plain and not made else items
 
-    def with_displays_lowered(self, iterable: ast.expr) -> ast.expr:
-        """An iterable in which displays with calls are lowered, so that what they call is called once."""
+    def with_tuples_lowered(self, iterable: ast.expr) -> ast.expr:
+        """An iterable in which what may be a computed tuple is lowered, so that it is computed once: displays with
+        calls, calls of functions, sums and multiples."""
         match iterable:
-            case ast.Tuple() | ast.List() if any(isinstance(n, ast.Call | ast.NamedExpr) for n in subtrees(iterable)):
-                return ast.copy_location(Lowered(self.tree(iterable)), iterable)
+            case ast.Tuple() | ast.List():
+                computed = any(isinstance(n, ast.Call | ast.NamedExpr) for n in subtrees(iterable))
+                return lowered_from(self.tree(iterable), iterable) if computed else iterable
+            case ast.BinOp(op=ast.Add() | ast.Mult()):
+                return lowered_from(self.tree(iterable), iterable)
             case ast.Call(args=args) if self.function_of(iterable.func) in (enumerate, zip, reversed):
                 iterable = copy.copy(iterable)
-                iterable.args = [self.with_displays_lowered(a) for a in args]
-            case ast.Subscript(value=ast.Tuple() | ast.List() as display):
+                iterable.args = [self.with_tuples_lowered(a) for a in args]
+            case ast.Call() if self.callee(iterable) is not None:
+                return lowered_from(self.tree(iterable), iterable)
+            case ast.Subscript(value=ast.Tuple() | ast.List() | ast.Call() as value, slice=ast.Slice()):
                 iterable = copy.copy(iterable)
-                iterable.value = self.with_displays_lowered(display)
+                iterable.value = self.with_tuples_lowered(value)
         return iterable
 
     def static_items(self, node: ast.expr) -> list[ArrayExpr] | None:
@@ -97,10 +104,14 @@ class Unrolling(Calls):
         outside = self.resolve(node) if isinstance(node, ast.Name) else None
         if isinstance(outside, tuple) and all(isinstance(v, NUMBERS) for v in outside):
             return [Scalar(literal(v)) for v in outside]
+        if isinstance(outside, tuple) and isinstance(tree := self.tree(node), TupleExpr):
+            return tree.items
         if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) and self.tuple_of(node.value):
-            return self.tree(node).items  # type: ignore[attr-defined]
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
+            held = getattr(node.value, "lowered_tree", None) or self.tuple_of(node.value)
+            if isinstance(held, TupleExpr | Pack):
+                return self.tree(node).items  # type: ignore[attr-defined]
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and _is_reversal(node.slice):
             forwards = self.static_items(node.value)
             return forwards and forwards[::-1]
@@ -130,7 +141,7 @@ class Unrolling(Calls):
     def can_be_unrolled(self, iterable: ast.expr) -> bool:
         """Whether the items of an iterable are known and few."""
         match iterable:
-            case ast.Call() | ast.Name():
+            case ast.Call() | ast.Name() | Lowered():
                 return self.static_items(self.forwards(iterable)) is not None
             case ast.Tuple(elts=items) | ast.List(elts=items):
                 return all(isinstance(e, ast.Constant) for e in items)
