@@ -146,7 +146,7 @@ AT_THE_CALL = {
     "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "whose name may be bound to another",
     "if n > 1:\n    r = x[1:]\nreturn r[0]": "give it this name only where it is used",
     "def g(p):\n    for i in range(n):\n        p[0] = a\n        p = p * 2\n    return p[0]\nreturn g(x)": (
-        "an array parameter that is written"
+        "a write to an array that p stands for, too (elsewhere, p is bound to other arrays)"
     ),
     "d = np.zeros(4)\nfor i in range(n):\n    d = x\n    d[0] = a\nreturn d[0]": "write d[:] = ...",
     "def g(p, q):\n    for i in range(n):\n        p[0] += a\n        q = q * p[0]\n    return q[0]\nreturn g(x, x)": (

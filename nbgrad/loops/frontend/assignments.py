@@ -319,8 +319,7 @@ class Assignments(CopyInsertion):
             )
         if self.storage_of(view.name) in self.shared.read_only_copies:
             self.require_writable(self.storage_of(view.name))
-            what = "an array parameter that is written and bound to new arrays elsewhere"
-            raise self.source.refuse(node, what, "copy it, by another name")
+            raise self.source.refuse(node, *self.about_copy(self.storage_of(view.name)))
         self.check_copies(node, self.storage_of(view.name))
 
     def write(self, node: ast.AST, view: View, tree: ArrayExpr) -> None:

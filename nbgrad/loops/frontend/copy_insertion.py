@@ -18,7 +18,7 @@ from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
 from .partial_evaluation import static_truth
 from .static_values import makes_functions
-from .syntax import count_mentions, stored_names, subtrees, unparse
+from .syntax import count_mentions, stored_names, subtrees, unparse, written_name
 from .views import View
 
 __all__ = ["CopyInsertion", "is_swap"]
@@ -144,9 +144,13 @@ class CopyInsertion(Calls):
     def stale(self, node: ast.AST, copy: str) -> Exception:
         """The error of a copy whose original is written; or lower again with its name split."""
         self.require_writable(copy)
-        name = self.lowered_function.copied_from.get(copy, copy).partition(".")[0]
+        return self.source.refuse(node, *self.about_copy(copy))
+
+    def about_copy(self, copy: str) -> tuple[str, str]:
+        """What may not be written while the array `copy` stands for another one, and what to do."""
+        name = written_name(self.lowered_function.copied_from.get(copy, copy))
         what = f"a write to an array that {name} stands for, too (elsewhere, {name} is bound to other arrays),"
-        return self.source.refuse(node, what, f"bind {name} to a copy (.copy()), or write before {name} is bound")
+        return what, f"bind {name} to a copy (.copy()), or write before {name} is bound"
 
     def bind_owned_copy(self, name: str, copy: View) -> None:
         """Bind `name` to a copy that it owns."""

@@ -41,7 +41,7 @@ from .live_range_splitting import NeedsSplitting, count_webs
 from .record_types import RecordType
 from .rewrites import Rewrites
 from .source import Source, source_of
-from .syntax import bound_to, first_name, stored_names
+from .syntax import bound_to, first_name, stored_names, written_name
 from .views import Axis, View
 
 if TYPE_CHECKING:
@@ -253,9 +253,8 @@ class Scope(IntegerBounds):
         if node.id not in self.locals:
             return self.enclosing_scope.array(node) if self.enclosing_scope is not None else None
         if node.id in self.uncertain_arrays:
-            raise self.source.refuse(
-                node, f"the array {node.id}, whose name may be bound to another one", self.uncertain_arrays[node.id]
-            )
+            what = f"the array {written_name(node.id)}, whose name may be bound to another one"
+            raise self.source.refuse(node, what, self.uncertain_arrays[node.id])
         return self.arrays.get(node.id)
 
     def tuple_of(self, node: ast.expr) -> Pack | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 
 __all__ = [
@@ -23,12 +24,18 @@ __all__ = [
     "subtrees",
     "too_deep",
     "unparse",
+    "written_name",
 ]  # fmt: skip
 
 
 def unparse(node: ast.AST) -> str:
     """The code of an expression, as it was written: that of a method, where a function stands for it."""
     return node.id if isinstance(node, ast.Name) else ast.unparse(getattr(node, "written", node))
+
+
+def written_name(name: str) -> str:
+    """The name of an item of a tuple, ``hs.0``, as it is written: ``hs[0]``."""
+    return re.sub(r"\.(\d+)", r"[\1]", name)
 
 
 #: The fields that may hold child nodes, by type of node, without contexts and operators.
