@@ -6,6 +6,7 @@
 import os
 import sys
 
+import numba
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, settings
@@ -30,3 +31,22 @@ collect_ignore = [] if any("cuda" in argument for argument in sys.argv) else ["c
 @pytest.fixture
 def rng():
     return np.random.default_rng(11)
+
+
+#: The tests of loops that LLVM optimizes as for users: of programs, and of passes that are there for it.
+OPTIMIZED = {
+    "alias_analysis", "copy_elimination", "infinities", "loop_distribution", "loop_fusion", "parallel",
+    "private_arrays", "programs", "random_programs", "reduction_privatization", "scatter_to_gather",
+    "selection_sinking", "strip_mining", "unroll_and_jam", "vectorization", "vectorize",
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True, scope="module")
+def optimization(request):
+    """The other tests of loops ask what is accepted and what is generated for it. LLVM does less with their code, which
+    takes two thirds of the time; code is cached by the level."""
+    name = request.module.__name__
+    with pytest.MonkeyPatch.context() as patch:
+        if name.startswith("test_adjoint_") and name.removeprefix("test_adjoint_") not in OPTIMIZED:
+            patch.setattr(numba.config, "OPT", type(numba.config.OPT)(min(numba.config.OPT, 1)))
+        yield

@@ -147,6 +147,20 @@ def replaced_in_a_loop(x, ws):
     return np.sum(hs[0] * hs[1])
 
 
+def repeated(x, ws):
+    ys = [np.ones(2)] * 2
+    ys[0] *= x
+    ts = (x * 2, x * 3) * 2
+    ts[0][1] += x[0]
+    a, b, c, d = ts
+    b += x
+    hs = [x * 2] * 2
+    hs.append(x)
+    hs[0] += x
+    hs[0] = x**2
+    return np.sum(ys[1] * c) + np.sum(d**2) + np.sum(hs[1] ** 2 * hs[0]) + np.sum(a)
+
+
 def numbers_beside_arrays(x, ws):
     hs = [x[0]]
     hs.append(x * 3.0)
@@ -157,7 +171,7 @@ def numbers_beside_arrays(x, ws):
 
 CASES = [
     activations, filled, descent, stages, runge_kutta, both_ends, of_tuples, as_arrays, from_comprehensions, shared,
-    shared_in_a_loop, replaced, replaced_in_a_loop, numbers_beside_arrays,
+    shared_in_a_loop, replaced, replaced_in_a_loop, repeated, numbers_beside_arrays,
 ]  # fmt: skip
 
 

@@ -182,6 +182,14 @@ def extremes(x, ws):
     return max(np.sum(w**2) * x[0] for w in ws) + np.sum(np.array([np.sum(w) * x[1] for w in list(ws)]) ** 2)
 
 
+def with_tests(x, ws):
+    chosen = sum(np.sum(w) for w in ws if w.shape[0] > 2) + sum(np.sum(w) for w in ws if w[0, 0] > x[0])
+    pairs = sum(np.sum(a) * np.sum(b) for a in ws for b in ws) + sum(np.sum(r) ** 2 for w in ws for r in w)
+    return (chosen + pairs + sum(ws[j][0, 0] for j in range(3) if j != 1)) * x[1] + max(
+        np.sum(w) for w in ws if w.size < 8
+    )
+
+
 # Tuples that are computed: once, before the loop.
 
 
@@ -271,7 +279,7 @@ def depths(x, ws):
 OF_LAYERS = [computed_index, downwards, downwards_reversed, in_a_closure]
 OF_MATRICES = [
     by_index, inner_range, counter_afterwards, counter_that_is_set, names_of_their_own, continues, breaks,
-    ends_by_a_constant, returns, returns_from_an_inner_loop, sums, of_arrays, extremes, of_functions,
+    ends_by_a_constant, returns, returns_from_an_inner_loop, sums, of_arrays, extremes, with_tests, of_functions,
     of_sums_and_multiples, from_outside, written_afterwards, shorter_first, longer_first,
     groups, depths,
 ]  # fmt: skip

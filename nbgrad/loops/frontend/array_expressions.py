@@ -145,6 +145,9 @@ class Lowered(ast.expr):
         super().__init__()
         self.lowered_tree = tree
 
+    def __deepcopy__(self, memo: dict) -> Lowered:
+        return self  # nothing changes it
+
 
 def lowered_from(tree: ArrayExpr, node: ast.expr) -> Lowered:
     """The syntax node of an expression that was lowered, in place of its own, by which messages name it."""

@@ -19,6 +19,7 @@ from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_m
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
+    FromFunction,
     Leaf,
     Lowered,
     Op,
@@ -474,7 +475,7 @@ class Assignments(CopyInsertion):
         """Evaluate a scalar or new array into a variable, before any item is set."""
         if isinstance(tree, Scalar) and not isinstance(tree.term, Constant):
             return Scalar(Variable(self.fresh_scalar("held", tree.term)))
-        if isinstance(tree, Op):
+        if isinstance(tree, Op | FromFunction):
             return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(self.item_variable(name))), True)
         return tree
 

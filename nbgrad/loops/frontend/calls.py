@@ -42,6 +42,7 @@ from .comparisons import require_known
 from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
 from .expressions import Expressions
 from .function_table import DEFINITIONS, MODULES, check_number, is_known, no_function, row_of
+from .generators import check_argument
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
 from .known_integers import known_form
@@ -303,12 +304,10 @@ class Calls(Expressions):
             p for p in self.lowered_function.parameters if self.lowered_function.ranks.get(p)
         }
         result = self.inline(node)
-        if any(
-            isinstance(s, Store) and self.storage_of(s.array) in arrays for s in walk(self.out[before:])
-        ) and not self.is_only_array_operand(node):
-            raise self.source.refuse(
-                node, "a function that writes arrays, called in an expression", "assign its result to a name first"
-            )
+        writes = any(isinstance(s, Store) and self.storage_of(s.array) in arrays for s in walk(self.out[before:]))
+        if writes and not self.is_only_array_operand(node):
+            what = "a function that writes arrays, called in an expression"
+            raise self.source.refuse(node, what, "assign its result to a name first")
         return Static(None) if result is None else result
 
     def library(self, called: Any, node: ast.expr, *args: ArrayExpr) -> ArrayExpr:
@@ -385,6 +384,7 @@ class Calls(Expressions):
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
         trees = []
         for p, a in arguments.items():
+            check_argument(self.source, a, source, p)
             tree = self.numbered_if(p in source.numbered, constant_argument(self, source, self.tree_or_static(a)))
             takes_lists = source.signature.parameters[p].annotation == "Array"
             self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..ir.terms import Constant
-from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .array_expressions import ArrayExpr, FromFunction, Leaf, Lowered, Op, Scalar, Static, TupleExpr
 from .messages import Message
 from .record_types import is_record
 from .syntax import bound_to, unparse
@@ -89,7 +89,7 @@ def lasting(low: Expressions, node: ast.expr, tree: ArrayExpr) -> ArrayExpr:
     if isinstance(tree, TupleExpr) and not is_record(tree):
         return TupleExpr([lasting(low, node, t) for t in tree.items], tree.tuple_class)
     number = isinstance(tree, Scalar) and not isinstance(tree.term, Constant)
-    return low.evaluate_first(node, tree) if number or isinstance(tree, Op) else tree  # type: ignore[attr-defined]
+    return low.evaluate_first(node, tree) if number or isinstance(tree, Op | FromFunction) else tree  # type: ignore[attr-defined]
 
 
 def _spread(low: Expressions, node: ast.expr) -> dict[str, ArrayExpr]:

@@ -47,7 +47,7 @@ from .array_expressions import (
 from .captured_constants import CapturedConstants
 from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional
-from .dictionaries import dictionary_of
+from .dictionaries import dictionary_of, lasting
 from .element_types import called_function
 from .function_table import MODULES
 from .implicit_errors import check_division, in_range, index_may_raise
@@ -141,7 +141,7 @@ class Expressions(CapturedConstants):
                     first, second = map(self.tuple_items, pair)
                     if first is not None and second is not None:
                         return TupleExpr([*first, *second])
-                if isinstance(node.op, ast.Mult) and (repeated := self.repeated_tuple(pair)) is not None:
+                if isinstance(node.op, ast.Mult) and (repeated := self.repeated_tuple(node, pair)) is not None:
                     return repeated
                 pair = [with_plain_indices(self, node, p) for p in pair]
                 return combine(partial(Binary, BINARY[type(node.op)]), self.as_operands(node, pair))
@@ -174,12 +174,12 @@ class Expressions(CapturedConstants):
             node, f"{unparse(node)} where a number is expected", "use numbers and elements of arrays"
         )
 
-    def repeated_tuple(self, pair: list[ArrayExpr]) -> TupleExpr | None:
-        """A tuple, repeated a known number of times; None for other operands."""
+    def repeated_tuple(self, node: ast.expr, pair: list[ArrayExpr]) -> TupleExpr | None:
+        """A tuple, repeated a known number of times, of the same items; None for other operands."""
         match pair:
             case (TupleExpr(items), Scalar(times)) | (Scalar(times), TupleExpr(items)):
                 if (n := integer_of(self, times)) is not None:
-                    return TupleExpr(items * n)
+                    return TupleExpr([lasting(self, node, t) for t in items] * n)
                 self.shared.may_decide |= times.named
         return None
 

@@ -33,6 +33,7 @@ from .captured_values import CapturedSnapshot, as_it_is, attribute_path, capture
 from .dictionaries import METHODS
 from .exception_handling import TryStatements
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
+from .generators import check_generators
 from .growing_lists import GrowingLists, append_item
 from .lists_of_arrays import ListsOfArrays
 from .local_imports import take_imports
@@ -170,7 +171,7 @@ class Source:
         self.signature = inspect.signature(plain, follow_wrapped=False)
         self.compiled, njit_options = plain is not function, getattr(function, "targetoptions", {})  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
-        node = BuiltinCalls(self, Names(all_names(node))).visit(node)
+        node = check_generators(self, BuiltinCalls(self, Names(all_names(node))).visit(node))
         node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
         self.with_lists: ast.FunctionDef | None = LongerFirst(self).visit(node)
         self.node = self.without_lists(())
@@ -194,9 +195,8 @@ class Source:
     ) -> Source:
         """The source of a function that is nested in this one; its defaults are `evaluated` where it is defined."""
         source = copy.copy(self)
-        body: list[ast.stmt] = (
-            node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
-        )
+        value = None if isinstance(node, ast.FunctionDef) else ast.copy_location(ast.Return(node.body), node)
+        body: list[ast.stmt] = node.body if isinstance(node, ast.FunctionDef) else [value]  # type: ignore[list-item]
         function = ast.FunctionDef(name, node.args, body, [])
         source.node, source.with_lists = ast.copy_location(function, node), None
         source.name, source.enclosing_scope = name, around

@@ -1,0 +1,89 @@
+"""Generators: ``(v * v for v in x)`` and ``map(f, x)``, which are evaluated where they are made.
+
+Python evaluates their items when they are read, once. So they may stand where they are read, or be bound to a name that
+the next statement reads; others are refused.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from .syntax import subtrees, unparse
+
+if TYPE_CHECKING:
+    from .source import Source
+
+__all__ = ["check_argument", "check_generators"]
+
+
+def check_generators(source: Source, function: ast.FunctionDef) -> ast.FunctionDef:
+    """The function; refuse generators in it that are read later than they are made, or twice."""
+    nodes = subtrees(function)
+    if not any(isinstance(n, ast.GeneratorExp) for n in nodes):
+        return function
+    allowed = {id(a) for n in nodes for a in _readers(n)}
+    uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
+    for n in nodes:
+        for block in (getattr(n, name, None) for name in ("body", "orelse", "finalbody")):
+            statements = [s for s in block if not _is_constant(s)] if isinstance(block, list) else []
+            for s, following in pairwise(statements):
+                match s:
+                    case ast.Assign(targets=[ast.Name(name)]) if uses[name] == 2 and name in _read_first(following):
+                        allowed.add(id(s.value))
+    for n in nodes:
+        if isinstance(n, ast.GeneratorExp) and id(n) not in allowed:
+            raise _refusal(source, n)
+    return function
+
+
+def _is_constant(s: ast.stmt) -> bool:
+    """Whether a statement binds names to a constant, which no generator can tell."""
+    return isinstance(s, ast.Assign) and isinstance(s.value, ast.Constant) and isinstance(s.targets[0], ast.Name)
+
+
+def _readers(node: ast.AST) -> list[ast.expr]:
+    """The expressions whose items a node reads."""
+    match node:
+        case ast.Call(args=args):
+            return [a.value if isinstance(a, ast.Starred) else a for a in args]
+        case ast.For(iter=iterable) | ast.comprehension(iter=iterable) | ast.Starred(value=iterable):
+            return [iterable]
+        case ast.Assign(targets=[ast.Tuple()], value=value) | ast.Compare(comparators=[value]):
+            return [value]
+        case ast.Expr(value=value):
+            return [value]
+    return []
+
+
+def _read_first(s: ast.stmt) -> list[str]:
+    """The names that a statement reads before it runs others, and not again and again."""
+    match s:
+        case ast.For(iter=node) | ast.If(test=node) | ast.Expr(value=node):
+            pass
+        case ast.Assign(value=node) | ast.AugAssign(value=node) | ast.Return(value=ast.expr() as node):
+            pass
+        case _:
+            return []
+    repeated: set[int] = set()
+    for n in subtrees(node):
+        if isinstance(n, ast.Lambda | ast.ListComp | ast.GeneratorExp):
+            once = {id(t) for t in subtrees(n.generators[0].iter)} if not isinstance(n, ast.Lambda) else set()
+            repeated |= {id(t) for t in subtrees(n)} - once
+    return [n.id for n in subtrees(node) if isinstance(n, ast.Name) and id(n) not in repeated]
+
+
+def check_argument(caller: Source, argument: ast.expr, called: Source, parameter: str) -> None:
+    """Refuse a generator as an argument of a function that does not read it first of all, and once."""
+    if isinstance(argument, ast.GeneratorExp):
+        statements = [s for s in called.node.body if not isinstance(getattr(s, "value", None), ast.Constant)]
+        uses = [n for n in subtrees(called.node) if isinstance(n, ast.Name) and n.id == parameter]
+        if len(uses) != 1 or not statements or parameter not in _read_first(statements[0]):
+            raise _refusal(caller, argument)
+
+
+def _refusal(source: Source, node: ast.expr) -> Exception:
+    what = f"{unparse(node)}, a generator, which is not read where it is made"
+    return source.refuse(node, what, "make a list of it: [...]")
