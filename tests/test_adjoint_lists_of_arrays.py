@@ -161,6 +161,31 @@ def repeated(x, ws):
     return np.sum(ys[1] * c) + np.sum(d**2) + np.sum(hs[1] ** 2 * hs[0]) + np.sum(a)
 
 
+def grown(x, ws, n):
+    hs = [x]
+    if n > 2:
+        hs.append(x * 2)
+    if len(ws) > 2:
+        hs.append(ws[2][0])
+    return np.sum(hs[-1] ** 2) * len(hs)
+
+
+def under_known_tests(x, ws, more=True):
+    queue = [x]
+    for k in range(5):
+        queue.append(queue[-1] * x[0])
+        if k >= 2:
+            queue.pop(0)
+    history = [x * 2]
+    for _ in range(5):
+        history.append(np.sin(history[-1]))
+        if len(history) > 3:
+            history.pop(0)
+        elif more:
+            history[0] = history[0] * x
+    return np.sum(queue[0]) * np.sum(history[0]) + grown(x, ws, 1) * grown(x, ws, 3) + grown(x, ws[:2], 3)
+
+
 def numbers_beside_arrays(x, ws):
     hs = [x[0]]
     hs.append(x * 3.0)
@@ -171,7 +196,8 @@ def numbers_beside_arrays(x, ws):
 
 CASES = [
     activations, filled, descent, stages, runge_kutta, both_ends, of_tuples, as_arrays, from_comprehensions, shared,
-    shared_in_a_loop, replaced, replaced_in_a_loop, repeated, numbers_beside_arrays,
+    shared_in_a_loop, replaced, replaced_in_a_loop, repeated,
+    under_known_tests, numbers_beside_arrays,
 ]  # fmt: skip
 
 

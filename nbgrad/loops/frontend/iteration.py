@@ -56,12 +56,15 @@ class Iteration(Unrolling):
         if isinstance(s, ast.While):
             self.build_loop(s, s.body, "", [ZERO, ZERO, ONE])
             return
+        called = self.function_of(s.iter.func) if isinstance(s.iter, ast.Call) else None
+        if called in (np.ndindex, numba.pndindex, np.ndenumerate):
+            self.index_loops(s, s.iter, called is np.ndenumerate)  # type: ignore[arg-type]
+            return
         s = copy.copy(s)
-        s.iter = self.with_tuples_lowered(s.iter)
+        s.iter = call = self.with_tuples_lowered(s.iter)
         if (items := self.unrolled_items(s, s.iter)) is not None:
             self.unroll(s, items)
             return
-        call = s.iter
         called = self.function_of(call.func) if isinstance(call, ast.Call) else None
         if isinstance(call, ast.Call) and called in RANGES:
             bounds = [self.value(a) for a in call.args]
@@ -69,8 +72,6 @@ class Iteration(Unrolling):
             self.range_loop(s, s.target, s.body, bounds, called is numba.prange)
         elif called is reversed and (inner := self.reversed_range(s.iter)) is not None:
             self.range_loop(s, s.target, s.body, inner)
-        elif called in (np.ndindex, numba.pndindex, np.ndenumerate) and isinstance(call, ast.Call):
-            self.index_loops(s, call, called is np.ndenumerate)
         else:
             self.array_loop(s)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import copy
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..ir.names import Names
 from .syntax import all_names, subtrees
@@ -26,7 +26,8 @@ class NeedsSplitting(Exception):
     that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results;
     `numbered`: with numbers for the strings that it stands for; `written_out`: with the iterations of a loop, which has
     these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one;
-    `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name."""
+    `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name; `decided`: with the
+    branches that these tests, which are known, choose."""
 
     def __init__(
         self,
@@ -37,6 +38,7 @@ class NeedsSplitting(Exception):
         written_out: tuple[tuple, int | list[int]] | None = None,
         unrolled: tuple = (),
         list_of_arrays: tuple = (),
+        decided: Mapping[tuple, bool] | None = None,
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -46,6 +48,7 @@ class NeedsSplitting(Exception):
         self.written_out = written_out
         self.unrolled = unrolled
         self.list_of_arrays = list_of_arrays
+        self.decided = decided
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

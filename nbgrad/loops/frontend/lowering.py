@@ -36,7 +36,7 @@ from .record_types import RecordType
 from .records import record_parameter
 from .reshaping import resolve_reshaped
 from .results import Results
-from .rewrites import Rewrites, items_of_loop, rewritten
+from .rewrites import Rewrites, decided_test, items_of_loop, rewritten
 from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
 from .scope import LoweringState, Pack
 from .source import Source
@@ -224,6 +224,7 @@ class Lowering(Results, Iteration):
             s = statements[k]
             holds = static_truth(self, s.test) if isinstance(s, ast.If) else None
             if holds is not None:
+                self.decides(s, holds)  # type: ignore[arg-type]
                 statements[k : k + 1] = s.body if holds else s.orelse  # type: ignore[attr-defined]
                 k -= 1
                 continue
@@ -396,6 +397,9 @@ class Lowering(Results, Iteration):
             return
         if called is items_of_loop:
             self.check_items(*call.args)
+            return
+        if called is decided_test:
+            self.check_decided(*call.args)
             return
         if called is append_item:
             self.known_call(call, called, "")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
@@ -26,6 +27,7 @@ __all__ = [
     "N",
     "Rewrites",
     "can_be_written_out",
+    "decided_test",
     "is_range",
     "items_of_loop",
     "place_of",
@@ -43,9 +45,9 @@ Items = int | list[int]
 @dataclass
 class Rewrites:
     """Names whose live ranges are split; strings that are numbers; the loops that are written out, with their items;
-    loops over ranges whose iterations are lowered one by one; lists of arrays, which are tuples.
+    loops over ranges whose iterations are lowered one by one; lists of arrays, which are tuples; tests that are known.
 
-    A loop is known by where its function is defined, what is known of the arguments, and its place there.
+    A loop or test is known by where its function is defined, what is known of the arguments, and its place there.
     """
 
     split_names: set[str] = field(default_factory=set)
@@ -53,6 +55,7 @@ class Rewrites:
     written_out: dict[tuple, Items] = field(default_factory=dict)
     unrolled: set[tuple] = field(default_factory=set)
     lists_of_arrays: set[tuple] = field(default_factory=set)
+    decided: dict[tuple, bool] = field(default_factory=dict)
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -63,6 +66,7 @@ class Rewrites:
             len(self.written_out),
             len(self.unrolled),
             len(self.lists_of_arrays),
+            len(self.decided),
         )
 
     def add(self, asked: NeedsSplitting) -> bool:
@@ -73,6 +77,8 @@ class Rewrites:
             self.written_out[key] = items
         elif asked.list_of_arrays:
             self.lists_of_arrays.add(asked.list_of_arrays)
+        elif asked.decided:
+            self.decided |= asked.decided
         elif asked.unrolled:
             self.unrolled.add(asked.unrolled)
         else:
@@ -99,6 +105,9 @@ def rewritten(
     loops = {place: items for (*where, place), items in rewrites.written_out.items() if tuple(where) == site}
     if loops:
         source.node = _WriteOut(loops, Names(all_names(source.node))).visit(copy.deepcopy(source.node))
+    decided = {place: holds for (*where, place), holds in rewrites.decided.items() if tuple(where) == site}
+    if decided:
+        source.node = _Decide(decided, source.node).visit(copy.deepcopy(source.node))
     if numbered or not (rewrites.split_names | rewrites.strings.names).isdisjoint(all_names(source.node)):
         node, source.numbered = number_strings(source, rewrites.strings, numbered)
         source.node = split_live_ranges(node, rewrites.split_names, set(source.signature.parameters))
@@ -106,7 +115,7 @@ def rewritten(
 
 
 def place_of(s: ast.AST) -> tuple:
-    """The place of a loop in its function; that of a copy of it says in which iteration of which loop."""
+    """The place of a loop or test in its function; that of a copy of it says in which iteration of which loop."""
     return getattr(s, "place", (s.lineno, s.col_offset))  # type: ignore[attr-defined]
 
 
@@ -138,6 +147,26 @@ def with_numbers(body: list[N], numbers: Mapping[str, int]) -> list[N]:
 
 def items_of_loop(iterable: object, count: int) -> None:
     """Stands before a loop that is written out: there are `count` items. (Source that is lowered has it, only.)"""
+
+
+def decided_test(test: object, holds: bool) -> None:
+    """Stands for a test that is known, before the branch that it chooses. (Source that is lowered has it, only.)"""
+
+
+class _Decide(ast.NodeTransformer):
+    """Leaves of tests that are known the branches that they choose; `decided` has their outcomes by their places."""
+
+    def __init__(self, decided: Mapping[tuple, bool], function: ast.AST) -> None:
+        places = Counter(place_of(n) for n in subtrees(function) if isinstance(n, ast.If))
+        self.decided = {place: holds for place, holds in decided.items() if places[place] == 1}
+
+    def visit_If(self, s: ast.If) -> ast.AST | list[ast.AST]:
+        self.generic_visit(s)
+        holds = self.decided.get(place_of(s))
+        if holds is None:
+            return s
+        check = ast.Call(bound_name(decided_test, "decided_test"), [s.test, ast.Constant(holds)], [])
+        return [with_location(ast.Expr(check), s), *(s.body if holds else s.orelse)]
 
 
 def _reversed(iterable: ast.expr) -> ast.expr | None:
@@ -210,8 +239,8 @@ class _WriteOut(ast.NodeTransformer):
             item = with_location(_item(iterable, k) if isinstance(items, int) else number_node(items[k]), s)
             done.append(assignment(s, copy.deepcopy(s.target), item))
             body = with_numbers(s.body, dict(_numbers(s.target, item)))
-            for n in (n for t in body for n in subtrees(t) if isinstance(n, ast.For)):
-                n.place = (*place, k, *place_of(n))  # type: ignore[attr-defined]
+            for n in (n for t in body for n in subtrees(t) if isinstance(n, ast.For | ast.If)):
+                n.place = (*place, k, *place_of(n))  # type: ignore[union-attr]
             for t in body:
                 more = self.visit(t)
                 done += more if isinstance(more, list) else [more]

@@ -101,6 +101,7 @@ class LoweringState:
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     lists: set[str] = field(default_factory=set)  # arrays that hold the items of a list
     read_only_copies: dict[str, frozenset[str]] = field(default_factory=dict)  # and the arrays that they may be of
+    decided: dict[tuple, bool | None] = field(default_factory=dict)  # tests that are known; None: otherwise elsewhere
     written: list[str] = field(default_factory=list)  # the arrays that are written, as far as lowering has come
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered

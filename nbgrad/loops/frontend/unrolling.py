@@ -22,6 +22,7 @@ from .instance_types import InstanceType
 from .known_integers import integer_of
 from .lists_of_arrays import is_changed_list
 from .live_range_splitting import NeedsSplitting
+from .partial_evaluation import static_truth
 from .records import has_instance
 from .rewrites import N, can_be_written_out, is_range, place_of, with_numbers
 from .scope import Pack
@@ -257,12 +258,33 @@ class Unrolling(Calls):
 
     def may_differ_by_iteration(self, in_ranges: bool = False) -> None:
         """Lower again with the loop written out whose iterations bind a name to something else each, if it can be;
-        `in_ranges`: first with the innermost loop over a known range unrolled."""
+        `in_ranges`: first with the innermost loop over a known range unrolled, or without branches not taken."""
         if self.unrolled_loop is not None:
             raise NeedsSplitting("", written_out=self.unrolled_loop)
         if in_ranges:
             self.unroll_innermost(frozenset())
             self.shared.may_decide.update(*[r.named for r in self.shared.ranges_around])
+            self.leave_decided()
+
+    def decides(self, s: ast.If, holds: bool) -> None:
+        """Note the outcome of a test that is known; not in a loop whose iterations share the source, nor with jumps, by
+        which it is told whether a loop can be written out."""
+        if contains_jump(s) or (self.unrolling and self.unrolled_loop is None):
+            return
+        key = self.rewrite_key(s)
+        self.shared.decided[key] = holds if self.shared.decided.get(key, holds) is holds else None
+
+    def leave_decided(self) -> None:
+        """Lower again without the branches that known tests do not choose, in which names may be bound otherwise."""
+        known = {key: holds for key, holds in self.shared.decided.items() if holds is not None}
+        if known.keys() - self.shared.rewrites.decided.keys():
+            raise NeedsSplitting("", decided=known)
+
+    def check_decided(self, test: ast.expr, holds: ast.expr) -> None:
+        """Refuse a test that was known to have another outcome, in another call."""
+        if static_truth(self, test) is not holds.value:  # type: ignore[attr-defined]
+            what = f"the test {unparse(test)}, which has another outcome elsewhere"
+            raise self.source.refuse(test, what, "write a function for each")
 
     def unroll_innermost(self, read: frozenset[str]) -> None:
         """Lower again with the innermost loop over a known range unrolled, of those whose counters are `read` if there
