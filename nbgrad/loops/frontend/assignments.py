@@ -167,15 +167,18 @@ class Assignments(CopyInsertion):
         if name in self.tuples or (self.lowered_function.ranks.get(local) == 0 and name not in self.arrays):
             self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
+        base = self.user_variable(name)
+        if isinstance(tree, Leaf) and tree.fresh and base in self.rebound and not self.is_whole(tree.view):
+            tree = copy_of_values(tree)  # of which the name is to be the whole, as with keepdims
         owner, straight = self.owners.get(name), self.runs_once and self.at_function_level
         self.copy_back(s, owner)
         alias = isinstance(tree, Leaf) and not tree.fresh
         if owner is not None and not straight and name in self.arrays:
-            if alias and not self.transfers_ownership(name, value) and not self.read_only(name, value):
+            partial = not self.is_whole(self.arrays[name])
+            if partial or (alias and not self.transfers_ownership(name, value) and not self.read_only(name, value)):
                 self.split_if_reused(name)
-                raise self.source.refuse(
-                    s, f"another array under the name {name}", f"copy the other one (.copy()), or write {name}[:] = ..."
-                )
+                instead = f"copy the other one (.copy()), or write {name}[:] = ..."
+                raise self.source.refuse(s, f"another array under the name {name}", instead)
             mixed = self.is_list(tree) != (owner in self.shared.lists)
             if mixed or not self.same_shape_and_kind(s, tree, owner):
                 self.may_differ_by_iteration()
@@ -187,9 +190,8 @@ class Assignments(CopyInsertion):
             if self.decided_by and Elementwise(self, s).exchanges_axes(tree, Leaf(self.whole_view(owner))):
                 self.lowered_function.deciding |= self.decided_by
             if name in self.may_alias_caller:
-                raise self.source.refuse(
-                    s, f"a new array {name}, which is swapped with a parameter", f"write {name}[:] = ..."
-                )
+                what = f"a new array {name}, which is swapped with a parameter"
+                raise self.source.refuse(s, what, f"write {name}[:] = ...")
             self.invalidate_views(owner)
             self.shared.read_only_copies.pop(owner, None)
             self.forget_original(owner)
@@ -203,7 +205,6 @@ class Assignments(CopyInsertion):
         if isinstance(tree, Leaf) and tree.view.name in self.shared.primitive_results and self.may_be_modified(name):
             tree = copy_of_values(tree)
         if isinstance(tree, Leaf):
-            base = self.user_variable(name)
             parameter = isinstance(s, ast.FunctionDef)  # an item of a parameter
             varies = base in self.rebound and self.stores.count(base) + parameter > 1
             lasts = straight or isinstance(value, ast.Name)  # rows in loops are seldom used later

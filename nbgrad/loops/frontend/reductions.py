@@ -207,7 +207,8 @@ class Reductions:
         if not kept:
             return reduced
         order = iter(reduced.view.order)
-        return Leaf(replace(reduced.view, order=tuple([None if d in axes else next(order) for d in range(tree.rank)])))
+        places = tuple([None if d in axes else next(order) for d in range(tree.rank)])
+        return Leaf(replace(reduced.view, order=places), True)
 
     def array_of(
         self,
