@@ -186,6 +186,16 @@ def under_known_tests(x, ws, more=True):
     return np.sum(queue[0]) * np.sum(history[0]) + grown(x, ws, 1) * grown(x, ws, 3) + grown(x, ws[:2], 3)
 
 
+def gram_schmidt(x, ws):
+    qs = []
+    for w in ws[:2]:
+        v = w[:2, 0] + x
+        for q in qs:
+            v = v - (q @ v) * q
+        qs.append(v / np.sqrt(v @ v))
+    return np.sum(qs[1] ** 3) + qs[0] @ x
+
+
 def numbers_beside_arrays(x, ws):
     hs = [x[0]]
     hs.append(x * 3.0)
@@ -197,7 +207,7 @@ def numbers_beside_arrays(x, ws):
 CASES = [
     activations, filled, descent, stages, runge_kutta, both_ends, of_tuples, as_arrays, from_comprehensions, shared,
     shared_in_a_loop, replaced, replaced_in_a_loop, repeated,
-    under_known_tests, numbers_beside_arrays,
+    under_known_tests, gram_schmidt, numbers_beside_arrays,
 ]  # fmt: skip
 
 

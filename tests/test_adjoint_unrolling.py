@@ -222,6 +222,15 @@ def of_sums_and_multiples(x, ws):
 
 
 def from_outside(x, ws):
+    t = 0.0
+    for i in range(len(SQUARES)):
+        t += np.sum(SQUARES[i] @ x)
+    for v in pair(x)[::-1]:
+        t = t * x[0] + np.sum(v)
+    return t + from_outside_in_lists(x)
+
+
+def from_outside_in_lists(x):
     hs = [x, x * 2]
     for i, w in enumerate(SQUARES[:1] + SQUARES):
         hs[i % 2] = np.tanh(w @ hs[-1])

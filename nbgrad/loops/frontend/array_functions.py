@@ -104,6 +104,8 @@ def _len(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         return Scalar(call_of(len, call_of(range, *map(low.value, argument.args))))
     if is_record(tree := low.tree(argument)):
         return Scalar(shape_of_record(low, node, tree)[0])  # type: ignore[arg-type]
+    if isinstance(tree, TupleExpr):
+        return Scalar(Constant(len(tree.items)))
     view = low.view_of(tree, argument)
     if low.is_whole(view) and isinstance(argument, ast.Name) and view.name in low.lowered_function.parameters:
         return Scalar(Length(view.name, 0))

@@ -101,7 +101,8 @@ class Expressions(CapturedConstants):
         if isinstance(tree, Leaf):
             return tree.view
         if tree.rank == 0:
-            raise self.source.refuse(node, f"the number {unparse(node)} where an array is expected", "pass an array")
+            what = "tuple or list" if isinstance(tree, TupleExpr) else "number"
+            raise self.source.refuse(node, f"the {what} {unparse(node)} where an array is expected", "pass an array")
         return Elementwise(self, node).materialise(tree, self.names.fresh(name))
 
     def name_or_constant(self, term: Term) -> Variable | Constant:

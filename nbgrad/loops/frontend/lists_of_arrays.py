@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .source import Source
 
-__all__ = ["ListsOfArrays", "is_changed_list"]
+__all__ = ["ListsOfArrays", "changed_lists"]
 
 
 class ListsOfArrays(ast.NodeTransformer):
@@ -110,13 +110,14 @@ def _as_tuple(node: ast.expr) -> ast.expr:
     return node
 
 
-def is_changed_list(source: Source, name: str) -> bool:
-    """Whether a name of a function is bound to lists that it makes, so that they may become tuples."""
-    if source.with_lists is None:
-        return False
-    assigned = [n for n in subtrees(source.with_lists) if isinstance(n, ast.Assign)]
-    made = [n.value for n in assigned if any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
-    return bool(made) and all(map(makes_list, made))
+def changed_lists(source: Source) -> list[str]:
+    """The names that a function binds to lists that it makes, alone, so that they may become tuples."""
+    made: dict[str, list[ast.expr]] = {}
+    for n in subtrees(source.with_lists) if source.with_lists is not None else ():
+        for t in n.targets if isinstance(n, ast.Assign) else ():
+            if isinstance(t, ast.Name):
+                made.setdefault(t.id, []).append(n.value)  # type: ignore[attr-defined]
+    return [name for name, values in made.items() if all(map(makes_list, values))]
 
 
 def with_item(items: tuple, index: int, value: Any) -> Any:

@@ -34,6 +34,7 @@ from .array_expressions import (
 from .function_table import lowers
 from .implicit_errors import check_not_empty
 from .known_integers import integer_of
+from .lists_of_arrays import changed_lists
 from .numpy_factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
 from .numpy_library import column_norm, flattened, row_norm, vector_norm
 from .partial_evaluation import is_none, static_truth
@@ -391,6 +392,8 @@ class Reductions:
         if called is np.vdot and max(left.rank, right.rank) > 1:
             raise self.refuse(f"the product {unparse(self.node)}", "write np.sum(a * b)")
         if not 1 <= min(left.rank, right.rank) <= max(left.rank, right.rank) <= 2:
+            for name in changed_lists(self.low.source):  # which may hold them
+                self.low.list_of_arrays(name)
             raise self.refuse(f"the product {unparse(self.node)}", "use vectors and matrices")
         if left.rank == right.rank == 1:
             self.require_equal_axes(left, 0, right)

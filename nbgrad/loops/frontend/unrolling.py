@@ -20,12 +20,11 @@ from .calls import Calls
 from .dictionaries import dictionary_items
 from .instance_types import InstanceType
 from .known_integers import integer_of
-from .lists_of_arrays import is_changed_list
+from .lists_of_arrays import changed_lists
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
 from .records import has_instance
 from .rewrites import N, can_be_written_out, is_range, place_of, with_numbers
-from .scope import Pack
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import Replaced, stored_names, subtrees, unparse
 from .views import NUMBERS
@@ -110,8 +109,10 @@ class Unrolling(Calls):
         if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
-            held = getattr(node.value, "lowered_tree", None) or self.tuple_of(node.value)
-            if isinstance(held, TupleExpr | Pack):
+            held = getattr(node.value, "lowered_tree", None)
+            if isinstance(held, TupleExpr):
+                return self.item_of(node, held).items  # type: ignore[attr-defined]
+            if self.tuple_of(node.value):
                 return self.tree(node).items  # type: ignore[attr-defined]
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call) and _is_reversal(node.slice):
             forwards = self.static_items(node.value)
@@ -297,7 +298,7 @@ class Unrolling(Calls):
     def list_of_arrays(self, name: str) -> None:
         """Lower again with a tuple for a list, if `name` is bound to such."""
         key = (*self.source.definition_site, name)
-        if is_changed_list(self.source, name) and key not in self.shared.rewrites.lists_of_arrays:
+        if name in changed_lists(self.source) and key not in self.shared.rewrites.lists_of_arrays:
             raise NeedsSplitting("", list_of_arrays=key)
 
     def unroll_comprehension(self, node: ast.AST) -> None:
