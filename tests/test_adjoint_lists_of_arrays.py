@@ -196,6 +196,18 @@ def gram_schmidt(x, ws):
     return np.sum(qs[1] ** 3) + qs[0] @ x
 
 
+def skips(x, ws):
+    kept = []
+    h = x
+    for _ in range(2):
+        kept.append(h)
+        h = np.tanh(h)
+    for _ in range(2):
+        s = kept.pop()
+        h = h * 2 + s
+    return np.sum(h**2)
+
+
 def numbers_beside_arrays(x, ws):
     hs = [x[0]]
     hs.append(x * 3.0)
@@ -207,7 +219,7 @@ def numbers_beside_arrays(x, ws):
 CASES = [
     activations, filled, descent, stages, runge_kutta, both_ends, of_tuples, as_arrays, from_comprehensions, shared,
     shared_in_a_loop, replaced, replaced_in_a_loop, repeated,
-    under_known_tests, gram_schmidt, numbers_beside_arrays,
+    under_known_tests, gram_schmidt, skips, numbers_beside_arrays,
 ]  # fmt: skip
 
 
@@ -215,6 +227,24 @@ CASES = [
 def test_derivatives(f):
     with uncompiled():
         check_derivatives(f, X, WS, compiled=False)
+
+
+def anew_in_each_iteration(u, a, h):
+    for _ in range(60):
+        ks = [a @ u]
+        for c in (0.5, 0.5, 1.0):
+            ks.append(a @ np.sin(u + h * c * ks[-1]))
+        u = u + h / 6 * (ks[0] + 2 * ks[1] + 2 * ks[2] + ks[3])
+    return np.sum(u**2)
+
+
+def test_a_list_that_is_made_anew_leaves_the_loop_as_it_is():
+    args = X, np.array([[0.0, 1.0], [-1.0, -0.1]]), 0.1
+    with uncompiled():
+        check_derivatives(anew_in_each_iteration, *args, compiled=False)
+    adj = nb.adjoint(anew_in_each_iteration)
+    adj.value_and_grad(*args)
+    assert len(adj.source.splitlines()) < 400
 
 
 def number_of_rows(x, n):

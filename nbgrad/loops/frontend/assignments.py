@@ -49,8 +49,7 @@ class Assignments(CopyInsertion):
 
     block_position: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the index in it
     enclosing_branches: tuple[tuple[list[ast.stmt], int], ...] = ()  # the enclosing blocks, as far as they are branches
-    may_differ_by_iteration: Callable[..., None]  # these are of Unrolling
-    unroll_comprehension: Callable[..., None]
+    unroll_comprehension: Callable[..., None]  # of Unrolling
     decided_by: frozenset[str] = frozenset()  # the parameters that alone decide whether the innermost branch is taken
 
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
@@ -428,8 +427,9 @@ class Assignments(CopyInsertion):
         if known is not None and (
             len(known.items) != len(tree.items) or known.of is not tree.tuple_class or any(a != b for a, b in fixed)
         ):
-            self.may_differ_by_iteration(in_ranges=True)
+            self.may_differ_by_iteration()
             self.split_if_reused(self.user_variable(name))
+            self.may_differ_by_iteration(in_ranges=True)
             instead = "use another name, or an array with one axis more; loops over few known numbers are unrolled"
             raise self.source.refuse(s, f"the tuple or list {name} gets another form", instead)
         if len(tree.items) > 1:

@@ -132,9 +132,10 @@ class Scope(IntegerBounds):
     `uncertain_arrays` are names whose array is not certain any more, with what to write instead.
     """
 
+    may_differ_by_iteration: Callable[..., None]  # of Unrolling
+
     def __init__(self, source: Source, shared: LoweringState, outer: Lowering | None, around: Lowering | None) -> None:
-        self.source = source
-        self.shared = shared
+        self.source, self.shared = source, shared
         self.lowered_function, self.names = shared.lowered_function, shared.names
         self.outer = outer
         self.enclosing_scope = around  # the scope that encloses a nested function
@@ -254,6 +255,8 @@ class Scope(IntegerBounds):
         if node.id not in self.locals:
             return self.enclosing_scope.array(node) if self.enclosing_scope is not None else None
         if node.id in self.uncertain_arrays:
+            if self.user_variable(node.id) != node.id:  # an item of a tuple
+                self.may_differ_by_iteration(in_ranges=True)
             what = f"the array {written_name(node.id)}, whose name may be bound to another one"
             raise self.source.refuse(node, what, self.uncertain_arrays[node.id])
         return self.arrays.get(node.id)
@@ -283,9 +286,8 @@ class Scope(IntegerBounds):
         if isinstance(node, ast.Name) and bound_to(node) is None:
             function = self.functions.get(node.id)
             if function is UNCERTAIN:
-                raise self.source.refuse(
-                    node, f"the function or type {node.id}, which may be another one", "use each by its name"
-                )
+                what = f"the function or type {node.id}, which may be another one"
+                raise self.source.refuse(node, what, "use each by its name")
             if function is not None:
                 return self.source.differentiable(function)
             if node.id in self.locals:
@@ -303,9 +305,8 @@ class Scope(IntegerBounds):
         return self.tuple_owner.get(name, name)
 
     def is_tuple_item(self, name: str) -> bool:
-        return name in self.tuple_owner or (
-            self.enclosing_scope is not None and self.enclosing_scope.is_tuple_item(name)
-        )
+        around = self.enclosing_scope
+        return name in self.tuple_owner or (around is not None and around.is_tuple_item(name))
 
     def unbind_static(self, name: str) -> None:
         """A name is about to be bound to something else than a string, None or a function."""
@@ -320,9 +321,8 @@ class Scope(IntegerBounds):
 
     def whole_view(self, name: str) -> View:
         """The view of a whole array."""
-        return View(
-            name, tuple(Axis(ZERO, n) for n in self.size(name)), tuple(range(self.lowered_function.ranks[name]))
-        )
+        axes = tuple([Axis(ZERO, n) for n in self.size(name)])
+        return View(name, axes, tuple(range(len(axes))))
 
     def size(self, name: str) -> list[Term]:
         """The lengths of an array."""
