@@ -130,7 +130,37 @@ def swapped_and_written(x):
     return np.sum(b) + np.sum(g)
 
 
+def result_written_in_a_loop(x):
+    w, b = x * 1.0, x * 2.0
+    for _ in range(3):
+        b = limited(w)
+        b[0] += w[1]
+    return np.sum(w**2)
+
+
+def result_in_a_list_written_in_a_loop(x):
+    w = x * 1.0
+    hs = [x * 2.0, x]
+    for _ in range(2):
+        hs[0] = limited(w)
+        hs[0][0] += w[1]
+    return np.sum(w**2)
+
+
+def copy_of_a_result(x):
+    w = x * 1.0
+    b = limited(w)
+    for _ in range(2):
+        b = b * 2.0
+    w[0] += 1.0
+    c = limited(w)
+    d = c
+    w[1] += 1.0
+    return np.sum(b) + np.sum(d)
+
+
 REFUSED = [
+    result_written_in_a_loop, result_in_a_list_written_in_a_loop, copy_of_a_result,
     written_after, written_through_a_view, written_in_the_loop, written_in_the_next_iteration, written_in_a_branch,
     copied_in_a_branch, in_a_tuple, result_of_a_function, filled_in_place, written_by_a_function, swapped_and_written,
 ]  # fmt: skip
@@ -187,7 +217,22 @@ def bound_to_a_copy(x):
     return np.sum(b)
 
 
-ACCEPTED = [rebound_and_appended, copy_of_a_function_that_returned, previous, bound_to_a_copy]
+def results_in_loops(x):
+    w = x * 1.0
+    for _ in range(3):
+        w = limited(w)
+    for _ in range(3):
+        w = limited(w * x)
+        w[0] += 1.0
+    h = x
+    for k in range(3):
+        h = limited(h + k)
+    hs = [h]
+    hs.append(limited(h))
+    return np.sum(w**2) + np.sum(hs[1] ** 2)
+
+
+ACCEPTED = [results_in_loops, rebound_and_appended, copy_of_a_function_that_returned, previous, bound_to_a_copy]
 
 
 @pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)

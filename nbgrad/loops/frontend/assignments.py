@@ -166,7 +166,7 @@ class Assignments(CopyInsertion):
         if name in self.tuples or (self.lowered_function.ranks.get(local) == 0 and name not in self.arrays):
             self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
-        base = self.user_variable(name)
+        base, standing = self.user_variable(name), self.stands_for(tree)
         if isinstance(tree, Leaf) and tree.fresh and base in self.rebound and not self.is_whole(tree.view):
             tree = copy_of_values(tree)  # of which the name is to be the whole, as with keepdims
         owner, straight = self.owners.get(name), self.runs_once and self.at_function_level
@@ -197,6 +197,7 @@ class Assignments(CopyInsertion):
             before = len(self.out)
             record_order(self, owner, tree)
             self.write_elements(s, self.whole_view(owner), tree)
+            self.note_standing(owner, standing - {owner})
             error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
             self.lowered_function.refilled_arrays += [(owner, t.value, error) for t in stores]
@@ -219,6 +220,7 @@ class Assignments(CopyInsertion):
         self.owners.pop(name, None)
         if not alias:
             self.owners[name] = view.name
+            self.note_standing(view.name, standing)
 
     def same_shape_and_kind(self, s: ast.stmt, tree: ArrayExpr, owner: str) -> bool:
         """Whether `tree` provably has the shape and kind of the array `owner`."""
@@ -434,10 +436,8 @@ class Assignments(CopyInsertion):
             raise self.source.refuse(s, f"the tuple or list {name} gets another form", instead)
         if len(tree.items) > 1:
             labels = tree.fields or range(len(tree.items))
-            tree = TupleExpr(
-                [self.evaluate_first(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)],
-                tree.tuple_class,
-            )
+            first = [self.evaluate_first(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)]
+            tree = TupleExpr(first, tree.tuple_class)
         items: list[str | View | Pack | Static] = []
         for k, item in enumerate(tree.items):
             label = tree.fields[k] if tree.fields else str(k)

@@ -466,7 +466,7 @@ class Calls(Expressions):
             inner.tuples[p] = self.tuple_argument(tree, node)
         elif tree.rank:
             self.require_lasting(inner, node, tree)
-            inner.bind(p, self.view_of(tree, node, p))
+            inner.bind_argument(p, tree, self.view_of(tree, node, p))
         else:
             assert isinstance(tree, Scalar)
             if isinstance(tree.term, Variable) and p not in inner.stores and not makes_functions(inner.source.node):

@@ -108,7 +108,19 @@ class CopyInsertion(Calls):
         local = self.local(ast.Name(name, ast.Store()))
         copy = self.copy_of(view, node, local if self.lowered_function.ranks.get(local) is None else "")
         self.bind_owned_copy(name, copy)
-        self.shared.read_only_copies[copy.name] = frozenset([self.storage_of(view.name)])
+        original = self.storage_of(view.name)
+        copies = self.shared.read_only_copies
+        copies[copy.name] = copies.get(original, frozenset()) | {original}
+
+    def stands_for(self, tree: ArrayExpr) -> frozenset[str]:
+        """The arrays that an array may be a read-only copy of, as a function returned it."""
+        copy = self.storage_of(tree.view.name) if isinstance(tree, Leaf) and tree.fresh else ""
+        return self.shared.read_only_copies.get(copy, frozenset())
+
+    def note_standing(self, array: str, originals: frozenset[str]) -> None:
+        """Note that an array has the values of a read-only copy, and stands for what that is of."""
+        if originals:
+            self.shared.read_only_copies[array] = originals
 
     def check_copies(self, node: ast.AST, written: str) -> None:
         """Refuse to write an array while a read-only copy stands for it: in Python, both names are one array."""
@@ -123,6 +135,14 @@ class CopyInsertion(Calls):
             if copy not in before and originals & written:
                 raise self.stale(s, copy)
 
+    temporaries: frozenset[str] = frozenset()  # arrays that are only known to this function, as its arguments
+
+    def bind_argument(self, p: str, tree: ArrayExpr, view: View) -> None:
+        """Bind a parameter of an inlined function."""
+        self.bind(p, view)
+        if not isinstance(tree, Leaf) or tree.fresh:
+            self.temporaries |= {self.storage_of(view.name)}
+
     def forget_original(self, array: str) -> None:
         """The name of an array is about to be bound to another one, in the same memory: what stands for the one that it
         was is not written any more."""
@@ -133,13 +153,15 @@ class CopyInsertion(Calls):
         """The function returns: nothing reads the copies that it made, but those in its result."""
         if makes_functions(self.source.node):  # which may read them later
             return
-        returned, stack = set(), [] if result is None else [result]
+        returned: set[str] = set()
+        stack = [] if result is None else [result]
         while stack:
             tree = stack.pop()
             stack += tree.items if isinstance(tree, TupleExpr) else []
             returned |= {self.storage_of(t.view.name) for t in leaves(tree) if isinstance(t, Leaf)}
-        copies = self.shared.read_only_copies
-        self.shared.read_only_copies = {c: of for c, of in copies.items() if c in before or c in returned}
+        gone = self.temporaries - returned  # nothing else has them
+        copies = {c: of - gone for c, of in self.shared.read_only_copies.items() if c in before or c in returned}
+        self.shared.read_only_copies = {c: of for c, of in copies.items() if of or c in before}
 
     def stale(self, node: ast.AST, copy: str) -> Exception:
         """The error of a copy whose original is written; or lower again with its name split."""
