@@ -173,8 +173,8 @@ class Assignments(CopyInsertion):
         self.copy_back(s, owner)
         alias = isinstance(tree, Leaf) and not tree.fresh
         if owner is not None and not straight and name in self.arrays:
-            partial = not self.is_whole(self.arrays[name])
-            if partial or (alias and not self.transfers_ownership(name, value) and not self.read_only(name, value)):
+            in_part = not self.is_whole(self.arrays[name])
+            if in_part or (alias and not self.transfers_ownership(name, value) and not self.read_only(name, value)):
                 self.split_if_reused(name)
                 instead = f"copy the other one (.copy()), or write {name}[:] = ..."
                 raise self.source.refuse(s, f"another array under the name {name}", instead)

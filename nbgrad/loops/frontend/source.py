@@ -195,8 +195,8 @@ class Source:
     ) -> Source:
         """The source of a function that is nested in this one; its defaults are `evaluated` where it is defined."""
         source = copy.copy(self)
-        value = None if isinstance(node, ast.FunctionDef) else ast.copy_location(ast.Return(node.body), node)
-        body: list[ast.stmt] = node.body if isinstance(node, ast.FunctionDef) else [value]  # type: ignore[list-item]
+        body: list[ast.stmt]
+        body = node.body if isinstance(node, ast.FunctionDef) else [ast.copy_location(ast.Return(node.body), node)]
         function = ast.FunctionDef(name, node.args, body, [])
         source.node, source.with_lists = ast.copy_location(function, node), None
         source.name, source.enclosing_scope = name, around
