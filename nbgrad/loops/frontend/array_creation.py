@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,8 +35,9 @@ from .memory_order import record_sharing
 from .number_types import named_dtype
 from .reshaping import contiguous
 from .static_values import static_value
-from .syntax import unparse
-from .views import View, add_indices, axis_length, multiply_indices
+from .structured_control import with_location
+from .syntax import bound_name, unparse
+from .views import View, add_indices, axis_length, multiply_indices, product
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -103,7 +105,8 @@ class ArrayCreation:
         tree = self.low.tree(first)
         made_of_list = self.low.is_list(tree)
         if isinstance(tree, Leaf) and tree.fresh:
-            self.low.shared.lists.discard(tree.view.name)
+            if self.low.shared.lists.pop(tree.view.name, 0):
+                self.low.shared.read_only_copies.pop(tree.view.name, None)  # NumPy copies the items
             if "dtype" not in self.keywords:
                 return tree
         if isinstance(tree, Scalar) and called in (np.array, np.asarray) and "dtype" not in self.keywords:
@@ -265,8 +268,11 @@ class ArrayCreation:
         items = args[:2] if called is np.append else getattr(args[0], "elts", []) if args else []
         axis = self.keywords.get("axis", args[1] if len(args) > 1 and called is not np.append else None)
         trees = [low.tree(e) for e in items]
-        if args and not trees and isinstance(joined := low.tree(args[0]), TupleExpr):
+        joined = low.tree(args[0]) if args and not trees else None
+        if isinstance(joined, TupleExpr):
             trees = joined.items
+        elif joined is not None and joined.rank > 1:
+            return self.joined_rows(called, joined, axis, hint)
         if called is np.append:
             trees = [FromFunction([ONE], lambda _, t=t: t.term) if isinstance(t, Scalar) else t for t in trees]
         rank = trees[0].rank if trees else 0
@@ -283,6 +289,26 @@ class ArrayCreation:
             views = [low.view_of(t, self.node) for t in trees]
             trees = [Leaf(View(v.name, v.parts, tuple(v.order[0] if o == 0 else None for o in order))) for v in views]
         return self.concatenated(trees, d % (rank + new_axes), hint)
+
+    def joined_rows(self, called: object, array: ArrayExpr, axis: ast.expr | None, hint: str) -> ArrayExpr:
+        """The arrays that are the rows of an array, joined."""
+        low, rank = self.low, array.rank - 1
+        along, order = _JOIN_FUNCTIONS[called]
+        stacked = called is np.stack or (order is not None and rank == 1)  # along a new axis
+        d = along[rank > 1] if axis is None else integer_of(low, low.value(axis))
+        if d is None or not -rank - stacked <= d < rank + stacked:
+            raise self.refuse(f"the axis in {unparse(self.node)}", "give a constant, one of the result's axes")
+        view = low.view_of(array, self.node)
+        first, *others = view.order
+        d %= rank + stacked
+        moved = copy_of_values(Leaf(replace(view, order=(*others[:d], first, *others[d:]))))
+        if stacked:
+            return moved
+        sizes = Elementwise(low, self.node).lengths(moved)
+        sizes[d : d + 2] = [product(sizes[d : d + 2])]
+        shape = ast.Tuple([Lowered(Scalar(n)) for n in sizes], ast.Load())
+        call = ast.Call(bound_name(np.reshape, "np.reshape"), [Lowered(moved), shape], [])
+        return low.known_call(with_location(call, self.node), np.reshape, hint)
 
     def stacked(self, node: ast.AST, trees: list[ArrayExpr], axis: int, hint: str) -> Leaf:
         """Arrays of one shape along a new axis."""

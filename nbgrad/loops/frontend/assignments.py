@@ -10,19 +10,16 @@ import ast
 import copy
 import inspect
 from collections.abc import Callable
-from typing import Any
 
-from ..ir.statements import Check, Grow, Store, walk
+from ..ir.statements import Grow, Store, walk
 from ..ir.tapes import GROWN
-from ..ir.terms import ZERO, Compare, Constant, Term, Variable, integer
+from ..ir.terms import ZERO, Term, Variable
 from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_mask
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
-    FromFunction,
     Leaf,
     Lowered,
-    Op,
     Scalar,
     Static,
     TupleExpr,
@@ -30,21 +27,20 @@ from .array_expressions import (
     leaves,
     record_order,
 )
-from .copy_insertion import CopyInsertion, is_swap
 from .growing_lists import is_list
+from .lists_of_rows import set_item
 from .mod_ref import modified_arrays
-from .record_types import is_record
-from .records import assign_to_record, bind_record, bound_record, record_argument
-from .scope import Pack, name_of
+from .records import assign_to_record
+from .scope import Pack
 from .static_values import bind_static
 from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse
-from .unpacking import hold_items, without_star
+from .tuple_assignments import TupleAssignments
 from .views import Axis, View, axis_length
 
 __all__ = ["Assignments"]
 
 
-class Assignments(CopyInsertion):
+class Assignments(TupleAssignments):
     """Lowers assignments and updates the bindings of names."""
 
     block_position: tuple[list[ast.stmt], int] = ([], 0)  # the block that is being lowered, and the index in it
@@ -63,6 +59,9 @@ class Assignments(CopyInsertion):
                 self.scatter_elements(target, index, value)
                 return
             tree = self.tree(value)
+            if self.sets_item(s, target):
+                set_item(self, target, self.subscript_view(target), tree)
+                return
             fills = isinstance(target.value, Lowered) or is_list(target.value)  # it has the kind of its elements
             (self.write_elements if fills else self.write)(target, self.writable_view(target), tree)
         elif isinstance(target, ast.Tuple | ast.List):
@@ -107,6 +106,16 @@ class Assignments(CopyInsertion):
             return
         subscript = ast.Subscript(target.value, ast.copy_location(Lowered(index), target), ast.Store())
         self.write(target, self.writable_view(ast.copy_location(subscript, target)), tree)
+
+    def sets_item(self, s: ast.stmt, target: ast.Subscript) -> bool:
+        """Whether a list whose items are arrays or lists gets another item."""
+        if isinstance(s, ast.AugAssign) or not (is_list(target.value) or self.shared.lists):
+            return False
+        of, row = self.view(target.value), self.subscript_view(target)
+        listed = is_list(target.value) or self.is_list(Leaf(of))
+        if listed and row.rank == of.rank > self.shared.lists.get(of.name, 1):
+            raise self.source.refuse(target, "items of a list that are set at once", "set one after the other")
+        return listed and row.rank == of.rank - 1 > 0
 
     def is_tape_growth(self, value: ast.expr) -> bool:
         """Whether `value` grows a tape of generated code."""
@@ -176,9 +185,11 @@ class Assignments(CopyInsertion):
             in_part = not self.is_whole(self.arrays[name])
             if in_part or (alias and not self.transfers_ownership(name, value) and not self.read_only(name, value)):
                 self.split_if_reused(name)
+                if name in self.tuple_owner:
+                    self.may_differ_by_iteration(in_ranges=True)
                 instead = f"copy the other one (.copy()), or write {name}[:] = ..."
                 raise self.source.refuse(s, f"another array under the name {name}", instead)
-            mixed = self.is_list(tree) != (owner in self.shared.lists)
+            mixed = self.is_list(tree) != self.is_list(Leaf(self.whole_view(owner)))
             if mixed or not self.same_shape_and_kind(s, tree, owner):
                 self.may_differ_by_iteration()
                 self.split_if_reused(name)
@@ -194,9 +205,10 @@ class Assignments(CopyInsertion):
             self.invalidate_views(owner)
             self.shared.read_only_copies.pop(owner, None)
             self.forget_original(owner)
-            before = len(self.out)
+            before, written = len(self.out), len(self.shared.written)
             record_order(self, owner, tree)
             self.write_elements(s, self.whole_view(owner), tree)
+            del self.shared.written[written:]  # in Python, it is another array
             self.note_standing(owner, standing - {owner})
             error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
@@ -221,6 +233,8 @@ class Assignments(CopyInsertion):
         if not alias:
             self.owners[name] = view.name
             self.note_standing(view.name, standing)
+            if view.name in self.shared.holders or name in self.tuple_owner:
+                self.note_name(view.name, name)
 
     def same_shape_and_kind(self, s: ast.stmt, tree: ArrayExpr, owner: str) -> bool:
         """Whether `tree` provably has the shape and kind of the array `owner`."""
@@ -349,152 +363,11 @@ class Assignments(CopyInsertion):
             instead = "write a loop; of a minimum, as if d < best: best, at = d, i"
             raise self.source.refuse(node, "a tuple as an element", instead)
         if tree.rank > view.rank:
-            raise self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
+            refused = self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
+            self.comprehension_of_rows(node, refused)
+            raise refused
         if view.rank:
             Elementwise(self, node).store(view, tree)
             return
         assert isinstance(tree, Scalar)
         self.emit(Elementwise(self, node).store_of(view.at([]), tree.term))
-
-    # Tuples.
-
-    def unpack(self, s: ast.stmt, target: ast.Tuple | ast.List, value: ast.expr) -> None:
-        """``a, b = value``: all items are evaluated before any target is set."""
-        target, value = without_star(self, s, target, value)
-        if is_swap(s) and all(self.array(t) is not None for t in target.elts):
-            self.swap(s, target.elts, value.elts)  # type: ignore[attr-defined]
-            return
-        items = self.items(s, value, len(target.elts))
-        nodes = value.elts if isinstance(value, ast.Tuple) else [value] * len(items)
-        held = hold_items(self, s, target, items, nodes)
-        for t, item, node in zip(target.elts, held, nodes, strict=True):
-            if isinstance(t, ast.Name):
-                self.bind_value(s, t.id, item, node)
-            else:
-                self.assign(s, t, ast.copy_location(Lowered(item), s))
-
-    def items(self, s: ast.stmt, value: ast.expr, count: int) -> list[ArrayExpr]:
-        """The `count` items of a tuple, shape or array that is unpacked."""
-        sizes = self.shape_of(value)
-        if sizes is not None:
-            items: list[ArrayExpr] = [Scalar(n) for n in sizes]
-        else:
-            tree = self.tree(value)
-            if tree.rank:
-                view = self.view_of(tree, value, "held")
-                items = [Leaf(v) if v.rank else Scalar(v.at([])) for v in self.rows(view, value, count)]
-            else:
-                items = self.tuple_items(tree) or []
-        if len(items) != count:
-            raise self.source.refuse(s, "unpacking into another number of names", "assign the values one by one")
-        return items
-
-    def rows(self, view: View, node: Any, count: int) -> list[View]:
-        """The elements or rows of an array that is unpacked, or that a tuple is assigned to; its length is checked."""
-        whole = ast.copy_location(Lowered(Leaf(view)), node)
-        size = self.shape(view)[0]
-        if size is not integer(count):
-            text = self.source.lines[node.lineno - 1].strip()
-            message = f"{self.lowered_function.name}: not {count} elements in '{text}'"
-            self.out.append(Check(Compare(("!=",), (size, integer(count))), message))
-        return [
-            self.subscript_view(ast.copy_location(ast.Subscript(whole, ast.Constant(k), ast.Load()), node))
-            for k in range(count)
-        ]
-
-    def bind_tuple(self, s: ast.stmt, name: str, tree: TupleExpr) -> None:
-        """Bind a name to a tuple whose items are variables."""
-        if name in self.arrays or (
-            name in self.rename and self.lowered_function.ranks.get(self.rename[name]) is not None
-        ):
-            self.split_if_reused(name)
-            raise self.source.refuse(s, f"{name} becomes a tuple and was something else", "use another name")
-        if is_record(tree) or is_record(self.tuples.get(name)):
-            bind_record(self, s, name, tree)  # type: ignore[arg-type]
-            return
-        known = self.tuples.get(name) if name in self.assigned_tuples else None
-        pack = self.store_items(s, name, tree, known)
-        self.tuples[name] = pack
-        self.assigned_tuples.add(name)
-
-    @property
-    def assigned_tuples(self) -> set[str]:
-        """Names of tuples that were assigned here; those of parameters belong to the caller."""
-        return self.__dict__.setdefault("_made_tuples", set())
-
-    def store_items(self, s: ast.stmt, name: str, tree: TupleExpr, known: Pack | None) -> Pack:
-        """Store the items of a tuple in variables, those of the `known` tuple if it is assigned again."""
-        fixed = [(a, b) for a, b in zip(known.items if known else (), tree.items, strict=False)
-                 if isinstance(a, Static) or isinstance(b, Static)]  # fmt: skip
-        if known is not None and (
-            len(known.items) != len(tree.items) or known.of is not tree.tuple_class or any(a != b for a, b in fixed)
-        ):
-            self.may_differ_by_iteration()
-            self.split_if_reused(self.user_variable(name))
-            self.may_differ_by_iteration(in_ranges=True)
-            instead = "use another name, or an array with one axis more; loops over few known numbers are unrolled"
-            raise self.source.refuse(s, f"the tuple or list {name} gets another form", instead)
-        if len(tree.items) > 1:
-            labels = tree.fields or range(len(tree.items))
-            first = [self.evaluate_first(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)]
-            tree = TupleExpr(first, tree.tuple_class)
-        items: list[str | View | Pack | Static] = []
-        for k, item in enumerate(tree.items):
-            label = tree.fields[k] if tree.fields else str(k)
-            before = known.items[k] if known is not None else None
-            if isinstance(item, Static):
-                items.append(item)
-            elif isinstance(item, TupleExpr):
-                self.tuple_owner[f"{name}.{label}"] = self.user_variable(name)
-                if is_record(item):  # not copied
-                    items.append(bound_record(self, s, f"{name}.{label}", item))  # type: ignore[arg-type]
-                    continue
-                items.append(self.store_items(s, f"{name}.{label}", item, before if isinstance(before, Pack) else None))
-            elif item.rank:
-                pseudo = f"{name}.{label}"
-                self.locals.add(pseudo)
-                self.tuple_owner[pseudo] = self.user_variable(name)
-                self.rename.setdefault(pseudo, self.names.fresh(self.item_variable(pseudo)))
-                self.bind_array(s, pseudo, item, s)  # type: ignore[arg-type]
-                items.append(pseudo)
-            else:
-                assert isinstance(item, Scalar)
-                variable = (
-                    before if isinstance(before, str) else self.names.fresh(self.item_variable(f"{name}.{label}"))
-                )
-                self.lowered_function.ranks[variable] = 0
-                self.assign_scalar(variable, item.term, final=self.stores.count(self.user_variable(name)) == 1)
-                items.append(variable)
-        return Pack(tuple(items), tree.tuple_class)
-
-    @staticmethod
-    def item_variable(item: str) -> str:
-        """The name of a variable for an item of a tuple."""
-        return item.replace(".", "_")
-
-    def evaluate_first(self, s: ast.AST, tree: ArrayExpr, name: str = "held") -> ArrayExpr:
-        """Evaluate a scalar or new array into a variable, before any item is set."""
-        if isinstance(tree, Scalar) and not isinstance(tree.term, Constant):
-            return Scalar(Variable(self.fresh_scalar("held", tree.term)))
-        if isinstance(tree, Op | FromFunction):
-            return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(self.item_variable(name))), True)
-        return tree
-
-    def tuple_argument(self, tree: TupleExpr, node: ast.expr) -> Pack:
-        """A tuple as an argument of an inlined function."""
-        if is_record(tree):
-            return record_argument(self, node, tree)  # type: ignore[arg-type]
-        items: list[str | View | Pack | Static] = []
-        for t in tree.items:
-            if isinstance(t, Static):
-                items.append(t)
-            elif isinstance(t, TupleExpr):
-                items.append(self.tuple_argument(t, node))
-            elif t.rank:
-                items.append(self.view_of(t, node))
-            elif isinstance(t, Scalar) and isinstance(t.term, Constant) and isinstance(t.term.value, bool):
-                items.append(Static(t.term.value))  # it decides branches
-            else:
-                assert isinstance(t, Scalar)
-                items.append(name_of(t.term) or self.fresh_scalar("item", t.term))
-        return Pack(tuple(items), tree.tuple_class)

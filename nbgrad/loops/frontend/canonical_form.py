@@ -25,7 +25,8 @@ __all__ = ["AssignmentsInTests", "BuiltinCalls", "Lists", "LongerFirst", "OutArg
 
 
 class Lists(ast.NodeTransformer):
-    """Rewrite constant lists as tuples: ``c = [0.5, 2.0]`` where only loops, ``len`` and indices read `c`."""
+    """Rewrite lists that do not change as tuples: ``c = [0.5, 2.0]`` where only loops, ``len`` and indices read `c`,
+    and all that is bound to the name is such."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -35,11 +36,15 @@ class Lists(ast.NodeTransformer):
         if not any(isinstance(n, ast.List) for n in nodes):
             return node
         uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
+        displays = Counter(n.targets[0].id for n in nodes if isinstance(n, ast.Assign) and isinstance(n.value, ast.List)
+                           and isinstance(n.targets[0], ast.Name) and len(n.targets) == 1)  # fmt: skip
         reads: Counter[str] = Counter()
         outside = free_variables(node)
         for n in nodes:
             match n:
-                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()) | ast.For(iter=ast.Name(id=name)):
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()):
+                    reads[name] += 1
+                case ast.For(iter=ast.Name(id=name)) | ast.comprehension(iter=ast.Name(id=name)):
                     reads[name] += 1
                 case ast.Call(func=ast.Name(id=name) as called, args=args) if name in outside:
                     if any(self.source.resolve(called) is f for f in (len, enumerate, zip)):
@@ -49,7 +54,7 @@ class Lists(ast.NodeTransformer):
             match target, value:
                 case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
                     value.elts = [fixed(t, v) for t, v in zip(targets, values, strict=True)]
-                case ast.Name(id=name), ast.List() if uses[name] == reads[name] + 1:
+                case ast.Name(id=name), ast.List() if uses[name] == reads[name] + max(displays[name], 1):
                     return _tuple(value)
                 case ast.Subscript(), ast.List():
                     return _tuple(value)

@@ -8,7 +8,7 @@ written as well, the copy is written back into the caller's array.
 from __future__ import annotations
 
 import ast
-from collections.abc import Container
+from collections.abc import Container, Mapping
 
 from ..ir.statements import Assign, Check, If, Swap
 from ..ir.terms import FALSE, TRUE, Compare, Shape, Unary, Variable, integer
@@ -129,10 +129,10 @@ class CopyInsertion(Calls):
             if written in originals:
                 raise self.stale(node, copy)
 
-    def check_copies_of_iteration(self, s: ast.AST, before: Container[str], written: set[str]) -> None:
+    def check_copies_of_iteration(self, s: ast.AST, before: Mapping[str, frozenset[str]], written: set[str]) -> None:
         """Refuse copies that an iteration makes and leaves to the next one, in which their originals are `written`."""
         for copy, originals in self.shared.read_only_copies.items():
-            if copy not in before and originals & written:
+            if (originals - before.get(copy, frozenset())) & written:
                 raise self.stale(s, copy)
 
     temporaries: frozenset[str] = frozenset()  # arrays that are only known to this function, as its arguments
@@ -171,6 +171,9 @@ class CopyInsertion(Calls):
     def about_copy(self, copy: str) -> tuple[str, str]:
         """What may not be written while the array `copy` stands for another one, and what to do."""
         name = written_name(self.lowered_function.copied_from.get(copy, copy))
+        if copy in self.shared.holders:
+            what = f"a write to an array that is an item of the list {name}, too, or twice,"
+            return what, f"put copies (.copy()) into {name}"
         what = f"a write to an array that {name} stands for, too (elsewhere, {name} is bound to other arrays),"
         return what, f"bind {name} to a copy (.copy()), or write before {name} is bound"
 
@@ -178,8 +181,12 @@ class CopyInsertion(Calls):
         """Bind `name` to a copy that it owns."""
         self.bind(name, copy)
         self.owners[name] = copy.name
-        if copy.name != name:
-            self.lowered_function.copied_from[copy.name] = name
+        self.note_name(copy.name, name)
+
+    def note_name(self, array: str, name: str) -> None:
+        """Note by which name messages are to speak of an array."""
+        if array != name:
+            self.lowered_function.copied_from[array] = name
 
     def copy_for_swap(self, name: str, view: View) -> None:
         """Bind `name`, which is swapped with others, to a copy. Python swaps names only, so the array that is in the
@@ -274,6 +281,24 @@ class CopyInsertion(Calls):
             if j != k:
                 self.emit_swap(owned[n], owned[names[j]])
                 bound[k], bound[j] = bound[j], bound[k]
+
+    def release_items(self, node: ast.AST, array: str) -> None:
+        """Rows of `array` are about to hold other items of a list: names bound to those that they hold end."""
+        scope: CopyInsertion | None = self
+        while scope is not None:
+            for name, view in list(scope.arrays.items()):
+                if self.storage_of(view.name) != array or view.rank == self.lowered_function.ranks[array]:
+                    continue
+                if any(before.get(name) == view for before in scope.arrays_before_loops):
+                    what = f"an item of a list that changes in a loop, while {written_name(name)} is bound to one"
+                    raise self.source.refuse(node, what, f"bind {written_name(name)} to a copy (.copy())")
+                del scope.arrays[name]
+                scope.uncertain_arrays[name] = "copy it (.copy()) before its place in the list gets another item"
+            for name, pack in scope.tuples.items():
+                if any(isinstance(i, View) and self.storage_of(i.name) == array for i in pack.items):
+                    what = f"an item of a list that changes, while the tuple {written_name(name)} has one"
+                    raise self.source.refuse(node, what, "put a copy (.copy()) into the tuple")
+            scope = scope.outer
 
     def emit_swap(self, a: str, b: str) -> None:
         """Swap two arrays, and the indices of the memory they would be in."""

@@ -7,28 +7,24 @@ from __future__ import annotations
 
 import ast
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 
-from ..ir.affine import distance, plus
 from ..ir.from_syntax import BINARY, UNARY
 from ..ir.functions import helper_of
 from ..ir.names import called, literal
-from ..ir.statements import Check
 from ..ir.terms import (
-    MINUS_ONE,
     ONE,
     ZERO,
     Binary,
     Call,
-    Compare,
     Constant,
     Global,
     Term,
     Unary,
     Variable,
-    integer,
 )
 from .advanced_indexing import IndexedView, check_index_array, element_kind, gather_view, lower_index_array, reads_mask
 from .array_attributes import array_attribute
@@ -44,7 +40,6 @@ from .array_expressions import (
     copy_of_values,
     is_table,
 )
-from .captured_constants import CapturedConstants
 from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional
 from .dictionaries import dictionary_of, lasting
@@ -57,15 +52,16 @@ from .record_types import is_record
 from .records import attribute_of_record, item_of_record
 from .reshaping import with_plain_indices
 from .scope import UNCERTAIN, Pack
+from .slices import Slices
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
-from .syntax import is_new_axis, owner_of, unparse
+from .syntax import children, is_new_axis, owner_of, unparse
 from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, from_either_end
 
 __all__ = ["Expressions"]
 
 
-class Expressions(CapturedConstants):
+class Expressions(Slices):
     """Lowers expressions, and emits the statements that they need first."""
 
     hint = ""  # the name for the array that the next expression creates
@@ -187,7 +183,10 @@ class Expressions(CapturedConstants):
     def as_operands(self, node: ast.expr, trees: list[ArrayExpr]) -> list[ArrayExpr]:
         """The operands of arithmetic, which are no tuples, and lists only beside an array."""
         if any(isinstance(t, TupleExpr) for t in trees):
-            raise self.source.refuse(node, f"a tuple in {unparse(node)}", "use its items, or np.array of it")
+            refused = self.source.refuse(node, f"a tuple in {unparse(node)}", "use its items, or np.array of it")
+            for name in (e.id for e in children(node) if isinstance(e, ast.Name)):
+                self.list_of_rows(name, refused)
+            raise refused
         arrays = [t for t in trees if t.rank]
         if arrays and all(map(self.is_list, arrays)):  # Python repeats and joins lists
             raise self.source.refuse(node, f"a list in {unparse(node)}", "use np.array of it")
@@ -195,7 +194,8 @@ class Expressions(CapturedConstants):
 
     def is_list(self, tree: ArrayExpr) -> bool:
         """Whether it is an array here, and a list in Python."""
-        return isinstance(tree, Leaf) and tree.view.name in self.shared.lists
+        axes = self.shared.lists.get(tree.view.name, 0) if isinstance(tree, Leaf) else 0
+        return axes > 0 and tree.rank > self.lowered_function.ranks[tree.view.name] - axes  # type: ignore[attr-defined]
 
     def lower_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
         raise NotImplementedError
@@ -311,11 +311,21 @@ class Expressions(CapturedConstants):
         view = self.subscript_view(node)
         if isinstance(view, IndexedView):
             return copy_of_values(Leaf(view))
-        if view.rank and view.name in self.shared.lists:  # a slice of a list is a copy
-            view = Elementwise(self, node).materialise(copy_of_values(Leaf(view)), self.names.fresh("items"))
-            self.shared.lists.add(view.name)
-            return Leaf(view, True)
+        if view.rank and self.is_list(Leaf(view)):  # a slice of a list is a copy
+            return self.copied_list(
+                node, view, view.rank - self.lowered_function.ranks[view.name] + self.shared.lists[view.name]
+            )
         return Leaf(view) if view.rank else Scalar(view.at([]))
+
+    def copied_list(self, node: ast.AST, view: View, axes: int) -> Leaf:
+        """A new list of the same items; those that are arrays or lists stand for those of the first one."""
+        copy = Elementwise(self, node).materialise(copy_of_values(Leaf(view)), self.names.fresh("items"))
+        self.shared.lists[copy.name] = axes
+        if copy.rank > 1:
+            self.shared.holders.add(copy.name)
+            originals = self.shared.read_only_copies.get(view.name, frozenset())
+            self.shared.read_only_copies[copy.name] = originals | {view.name}
+        return Leaf(copy, True)
 
     def is_item_of_dictionary(self, node: ast.expr) -> bool:
         """Whether `node` is an item of a dictionary, made here or of the module."""
@@ -362,6 +372,13 @@ class Expressions(CapturedConstants):
 
     def list_of_arrays(self, name: str) -> None:
         raise NotImplementedError
+
+    list_of_rows: Callable[..., None]  # of Unrolling
+    comprehension_of_rows: Callable[..., None]
+    copy_of: Callable[..., View]  # of CopyInsertion
+    stands_for: Callable[..., frozenset[str]]
+    note_standing: Callable[..., None]
+    release_items: Callable[..., None]
 
     def tuple_as_array(self, node: ast.AST, tree: TupleExpr) -> View:
         raise NotImplementedError
@@ -439,55 +456,6 @@ class Expressions(CapturedConstants):
     def user_location(self, node: ast.AST) -> str:
         """The location of a line of the user's; "" in functions of the library, where it is that of the call."""
         return "" if self.source.module in MODULES else self.source.line_of(node)
-
-    def single_element(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis | None:
-        """A slice like ``0:1`` or ``-1:``, which keeps an axis of length 1; None for others. The array must have that
-        element: only then is the length known, so that it broadcasts."""
-        written = unparse(part)
-        if written == "-1:":
-            least, first = 1, plus(axis_length(axis), -1)
-        elif isinstance(part.upper, ast.Constant) and isinstance(part.upper.value, int) and part.upper.value > 0:
-            least = part.upper.value
-            first = integer(least - 1)
-            if written != f"{least - 1}:{least}" and written != ":1":
-                return None
-        else:
-            return None
-        if (size := axis_length(axis)) is not ONE:
-            message = f"{self.lowered_function.name}: an axis without the element that is kept in '{unparse(node)}'"
-            self.out.append(Check(Compare(("<",), (size, integer(least))), message))
-        return compose(axis, first, plus(first, 1), ONE)
-
-    def sliced(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis:
-        """A slice with NumPy's meaning: negative ends count from the end, and ends are clipped to the array. (A start
-        past the end or an end before the start needs no clipping: the loop has no iterations.)"""
-        size = axis_length(axis)
-        step = ONE if part.step is None else fold_negation(self.value(part.step))
-        number = distance(step, ZERO)
-        if not number:
-            raise self.source.refuse(node, "a slice with a step that is not a constant", "write a loop over range")
-        if part.lower is None and part.upper is None and number == 1:
-            return axis
-        if number < 0:
-            last = plus(size, -1)
-            start = last if part.lower is None else self.slice_end(part.lower, size, -1, last)
-            stop = MINUS_ONE if part.upper is None else self.slice_end(part.upper, size, -1, None)
-        else:
-            start = ZERO if part.lower is None else self.slice_end(part.lower, size, 0, None)
-            stop = size if part.upper is None else self.slice_end(part.upper, size, 0, size)
-        return compose(axis, start, stop, step)
-
-    def slice_end(self, node: ast.expr, size: Term, low: int, high: Term | None) -> Term:
-        """One end of a slice of `size` elements, clipped to `low` and, where needed, `high`."""
-        value = self.signed(fold_negation(self.value(node)))
-        if isinstance(value, Unary) and isinstance(value.operand, Constant):
-            bound = add_indices(size, value)
-            # an end that is too small needs no clipping either
-            return bound if high is not None and low == 0 else called(max, bound, integer(low))
-        if isinstance(value, Constant) or self.nonnegative(value):
-            return value if high is None or value is high else called(min, value, high)
-        counted = called(max, from_either_end(value, size), integer(low))
-        return called(min, counted, size if high is None else high)
 
     # Calls of scalar functions.
 

@@ -8,17 +8,18 @@ itself is allocated at the top of the function.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..ir.names import Names
 from ..ir.statements import Alloc, Grow, If, Like, Store
-from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, Variable, integer
+from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, integer
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar
 from .function_table import lowers, row_of
+from .lists_of_rows import new_rows, no_items, put_row, rows_of, rows_view, taken_item
 from .structured_control import with_location
 from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
 from .views import Axis, View
@@ -47,17 +48,18 @@ _READERS = (len, sum, max, min, enumerate, zip, reversed)
 
 
 class GrowingLists(ast.NodeTransformer):
-    """Rewrites lists that change."""
+    """Rewrites lists that change; the items of those in `rows` are arrays."""
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
+    def __init__(self, source: Source, rows: Collection[str] = ()) -> None:
+        self.source, self.rows = source, rows
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
         names = set() if self.source.generated else _changing_lists(node)
         if names:
             free = Names(all_names(node))
-            rewriting = _Rewriting(self.source, {n: free.fresh(f"{n}_count") for n in sorted(names)})
+            counts = {n: free.fresh(f"{n}_count") for n in sorted(names)}
+            rewriting = _Rewriting(self.source, counts, names & set(self.rows))
             body = [t for s in node.body for t in rewriting.statements(s)]
             made = [t for n in rewriting.counts for t in rewriting.made(n, node.body[0])]
             node.body = [*made, *body]
@@ -101,10 +103,11 @@ def makes_list(value: ast.expr) -> bool:
 
 
 class _Rewriting(ast.NodeTransformer):
-    """Rewrites the statements of one function; `counts` are the variables with the numbers of elements in use."""
+    """Rewrites the statements of one function; `counts` are the variables with the numbers of elements in use, `rows`
+    the lists whose items are arrays."""
 
-    def __init__(self, source: Source, counts: dict[str, str]) -> None:
-        self.source, self.counts = source, counts
+    def __init__(self, source: Source, counts: dict[str, str], rows: Collection[str]) -> None:
+        self.source, self.counts, self.rows = source, counts, rows
 
     def statements(self, s: ast.stmt) -> list[ast.stmt]:
         done = self.visit(s)
@@ -112,6 +115,8 @@ class _Rewriting(ast.NodeTransformer):
 
     def made(self, name: str, s: ast.stmt) -> list[ast.stmt]:
         vector = ast.Call(bound_name(new_list, "list"), [], [])
+        if name in self.rows:
+            vector = ast.Call(bound_name(new_rows, "list"), [ast.Constant(name)], [])
         return with_all([ast.Assign([ast.Name(name, ast.Store())], vector), self.count_set(name, ast.Constant(0))], s)
 
     def count_set(self, name: str, value: ast.expr) -> ast.stmt:
@@ -127,9 +132,10 @@ class _Rewriting(ast.NodeTransformer):
         return with_location(call, node)
 
     def refused(self, node: ast.AST, name: str) -> Exception:
+        first = "" if name in self.rows else ", insert(0, v), pop(0)"
         instead = (
             f"read it by its elements, len({name}), a loop over it, or np.array({name}); change it on lines of their "
-            f"own, by append, extend, insert(0, v), v = {name}.pop() and pop(0)"
+            f"own, by append, extend{first} and v = {name}.pop()"
         )
         return self.source.refuse(node, f"this use of {name}, a list that changes", instead)
 
@@ -144,18 +150,24 @@ class _Rewriting(ast.NodeTransformer):
     def visit_Assign(self, node: ast.Assign) -> Any:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.counts:
-                if not makes_list(value) or any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value)):
+                of_itself = any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value))
+                if not makes_list(value) or of_itself or (name in self.rows and isinstance(value, ast.BinOp)):
                     raise self.refused(node, name)
-                return with_all([self.count_set(name, ast.Constant(0)), *self.filled(name, value)], node)
+                begin = [self.count_set(name, ast.Constant(0))]
+                if name in self.rows:
+                    begin += [ast.Expr(ast.Call(bound_name(no_items, "list"), [ast.Name(name, ast.Load())], []))]
+                return with_all([*begin, *self.filled(name, value)], node)
             case ast.Assign(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name) as made, attr="pop"), args=args)):
-                if name in self.counts and is_end(args):
+                if name in self.counts and is_end(args) and not (args and name in self.rows):
                     return with_all(self.popped(made, node.targets, bool(args)), node)
         return self.generic_visit(node)
 
     def popped(self, made: ast.Name, targets: list[ast.expr], first: bool) -> list[ast.stmt]:
         """The statements that take the first or last item; targets are evaluated when it is gone."""
         name, held = made.id, f"{self.counts[made.id]}_item"
-        value = ast.Subscript(self.items(made), ast.Constant(0 if first else -1), ast.Load())
+        value: ast.expr = ast.Subscript(self.items(made), ast.Constant(0 if first else -1), ast.Load())
+        if name in self.rows:
+            value = ast.Call(bound_name(taken_item, "pop"), [ast.Name(name, ast.Load()), self.count(name)], [])
         plain = all(isinstance(t, ast.Name) for t in targets)
         taken: list[ast.expr] = targets if plain else [ast.Name(held, ast.Store())]
         shift = self.shifted(made, [self.less(name)], 1) if first else []
@@ -225,11 +237,12 @@ class _Rewriting(ast.NodeTransformer):
                 if name in self.counts:
                     return with_all(self.appended(name, item), node)
             case ast.Call(func=ast.Attribute(value=ast.Name() as made, attr=method), args=args, keywords=[]):
-                if made.id in self.counts and method == "insert" and len(args) == 2 and is_end(args[:1]):
-                    return with_all(self.inserted(made, args[1]), node)
                 if made.id in self.counts and method == "extend" and len(args) == 1:
                     return with_all(self.extended(made, args[0]), node)
-                if made.id in self.counts and method == "pop" and is_end(args):
+                shifts = made.id in self.counts and made.id not in self.rows
+                if shifts and method == "insert" and len(args) == 2 and is_end(args[:1]):
+                    return with_all(self.inserted(made, args[1]), node)
+                if made.id in self.counts and method == "pop" and is_end(args) and (shifts or not args):
                     unused = ast.Name(f"{self.counts[made.id]}_item", ast.Store())
                     return with_all(self.popped(made, [unused], bool(args)), node)
         return self.generic_visit(node)
@@ -241,10 +254,21 @@ class _Rewriting(ast.NodeTransformer):
             raise self.refused(node, node.id)
         return node
 
+    def read_only(self, node: ast.expr) -> ast.expr | None:
+        """A list, or a slice of it, that is only read where it stands; None for other expressions."""
+        match node:
+            case ast.Name(id=name) if name in self.counts:
+                return self.items(node)
+            case ast.Subscript(ast.Name(id=name) as whole, ast.Slice() as part) if name in self.counts:
+                return with_location(ast.Subscript(self.items(whole), self.visit(part), ast.Load()), node)
+        return None
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
         node.slice = self.visit(node.slice)
         if isinstance(node.value, ast.Name) and node.value.id in self.counts and not isinstance(node.slice, ast.Slice):
             node.value = self.items(node.value)
+        elif isinstance(node.ctx, ast.Load) and (items := self.read_only(node)) is not None:
+            return with_location(ast.Call(bound_name(list_copy, "list"), [items], []), node)
         else:
             node.value = self.visit(node.value)
         return node
@@ -255,12 +279,15 @@ class _Rewriting(ast.NodeTransformer):
         row = row_of(called)
         args: list[ast.expr] = []
         for a in node.args:
-            if not isinstance(a, ast.Name) or a.id not in self.counts or not (numpy or called in _READERS):
+            items = self.read_only(a) if numpy or called in _READERS else None
+            if called is len and isinstance(a, ast.Name) and a.id in self.rows:
+                return with_location(self.count(a.id), node)
+            if items is None:
                 args.append(self.visit(a))
             elif numpy and (row is None or row.shares) and called is not np.array:  # NumPy makes an array of the list
-                args.append(with_location(ast.Call(bound_name(np.array, "np.array"), [self.items(a)], []), a))
+                args.append(with_location(ast.Call(bound_name(np.array, "np.array"), [items], []), a))
             else:
-                args.append(self.items(a))
+                args.append(items)
         node.args, node.keywords = args, [self.visit(k) for k in node.keywords]
         node.func = self.visit(node.func)
         return node
@@ -271,15 +298,15 @@ class _Rewriting(ast.NodeTransformer):
             for n in (n for s in node.body for n in subtrees(s)):
                 if isinstance(n, ast.Attribute) and n.attr in _CHANGES and first_name(n) == name and _is_direct(node):
                     raise self.source.refuse(n, f"{name}, which changes in a loop over it", "loop over a range")
-        if isinstance(node.iter, ast.Name) and looped:
-            node.iter = self.items(node.iter)
+        if (items := self.read_only(node.iter)) is not None:
+            node.iter = items
             node.body = [t for s in node.body for t in self.statements(s)]
             return node
         return self.generic_visit(node)
 
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
-        if isinstance(node.iter, ast.Name) and node.iter.id in self.counts:
-            node.iter = self.items(node.iter)
+        if (items := self.read_only(node.iter)) is not None:
+            node.iter = items
             node.ifs = [self.visit(test) for test in node.ifs]
             return node
         return self.generic_visit(node)
@@ -337,6 +364,10 @@ def list_items(vector: Any, count: int) -> Any:
     """The view of the elements in use."""
 
 
+def list_copy(items: Any) -> Any:
+    """A new list of the same items."""
+
+
 def append_item(vector: Any, count: int, value: Any) -> None:
     """Store behind the elements in use."""
 
@@ -360,33 +391,46 @@ def empty_list(low: Calls, node: ast.AST, name: str) -> View:
     return low.whole_view(name)
 
 
-def grow_to_size(low: Scope, name: str, length: Variable, kind: str | Like, dtype: Term, like: str) -> None:
-    """A new vector in a loop or branch, whose size is not known before it: one vector, which grows where needed."""
+def grow_to_size(low: Scope, name: str, sizes: list[Term], kind: str | Like, dtype: Term, like: str) -> None:
+    """A new array in a loop or branch, whose first size is not known before it: one array, which grows where needed."""
     shared, f = low.shared, low.lowered_function
     assert shared.top is not None
-    shared.top.append(Alloc(name, (_CAPACITY,), dtype, like, kind))
-    f.ranks[name] = 1
+    shared.top.append(Alloc(name, (_CAPACITY, *sizes[1:]), dtype, like, kind))
+    f.ranks[name] = len(sizes)
     f.kinds[name] = f.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
-    shared.sizes[name] = [length]
+    shared.sizes[name] = sizes
     shared.over_allocated.add(name)
-    low.out.append(If(Compare((">",), (length, Length(name, 0))), [Grow(name, length)], []))
+    low.out.append(If(Compare((">",), (sizes[0], Length(name, 0))), [Grow(name, sizes[0])], []))
 
 
 @lowers(list_items, arguments=(2, 2), shares=True)
 def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    vector, count = low.view(node.args[0]), low.value(node.args[1])
+    count = low.value(node.args[1])
+    if (rows := rows_of(low, node.args[0])) is not None:
+        return Leaf(rows_view(low, node, rows, count))
+    vector = low.view(node.args[0])
     return Leaf(View(vector.name, (Axis(ZERO, count),), (0,)))
+
+
+@lowers(list_copy, arguments=(1, 1))
+def _list_copy(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return low.copied_list(node, low.view(node.args[0]), 1)
 
 
 @lowers(append_item, arguments=(3, 3), writes=True)
 def _append_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    vector, tree = low.view(node.args[0]), low.tree_or_static(node.args[2])
+    rows, tree = rows_of(low, node.args[0]), low.tree_or_static(node.args[2])
+    if rows is not None:
+        put_row(low, node, rows, [low.value(node.args[1])], tree)
+        return Scalar(ZERO)
+    vector = low.view(node.args[0])
     if not isinstance(tree, Scalar):
         if isinstance(node.args[0], ast.Name):
             low.list_of_arrays(node.args[0].id)
-        raise low.source.refuse(
-            node, f"{unparse(node.args[2])} as an item of a list", "append numbers, or fill an array"
-        )
+        what = f"{unparse(node.args[2])} as an item of a list"
+        refused = low.source.refuse(node, what, "append numbers, or fill an array")
+        low.comprehension_of_rows(node, refused)
+        raise refused
     count = low.value(node.args[1])
     name, value = vector.name, low.name_or_constant(tree.term)
     low.out.append(If(Compare((">=",), (count, Length(name, 0))), [Grow(name, Binary("+", count, ONE))], []))

@@ -26,8 +26,9 @@ from ..ir.statements import Check, InRange
 from ..ir.terms import ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
 from .array_expressions import Scalar
 from .function_table import DEFINITIONS, MODULES, RANGES, row_of
-from .growing_lists import append_item, list_items, new_list
+from .growing_lists import append_item, list_copy, list_items, new_list
 from .integer_bounds import name_of
+from .lists_of_rows import exchanged_item, held_item, moved_item, new_rows, no_items, store_item, taken_item
 from .syntax import unparse
 
 if TYPE_CHECKING:
@@ -297,6 +298,11 @@ def _solvers() -> list[object]:
     return _defined(f for f in vars(np.linalg).values() if callable(f) and f not in others)
 
 
+#: What lists are rewritten with.
+_OF_LISTS = (append_item, exchanged_item, held_item, list_copy, list_items, moved_item, new_list, new_rows, no_items,
+             store_item, taken_item)  # fmt: skip
+
+
 @cache
 def _without_errors() -> list[object]:
     """Functions that raise no errors, but those that are checked and those of shapes, which end the call."""
@@ -304,7 +310,7 @@ def _without_errors() -> list[object]:
         *_defined(_NO_ERRORS),
         *_defined((np.linalg.norm, np.linalg.det, np.linalg.slogdet, math.cbrt, math.degrees, math.radians)),
         *_defined((np.random.random, np.random.rand, np.random.randn, np.random.standard_normal)),
-        *_defined((np.ndarray.astype, np.ndarray.fill, np.ndarray.flatten, append_item, list_items, new_list)),
+        *_defined((np.ndarray.astype, np.ndarray.fill, np.ndarray.flatten, *_OF_LISTS)),
         *(all, any, dict, divmod, enumerate, isinstance, len, max, min, reversed, sum, type, zip, *RANGES),
     ]
 

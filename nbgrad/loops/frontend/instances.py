@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from ...backends.numba.jitclasses import method_of, property_of
 from .array_expressions import ArrayExpr, Leaf, Lowered, TupleExpr
 from .instance_types import InstanceType
-from .source import Source, check
+from .source import Source
 from .structured_control import with_location
+from .subset_check import check
 from .syntax import bound_name, unparse
 
 if TYPE_CHECKING:

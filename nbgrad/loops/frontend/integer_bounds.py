@@ -9,7 +9,7 @@ from ..ir.affine import is_length, offset, plus
 from ..ir.terms import Binary, Call, Global, Term, Variable, substitute
 
 if TYPE_CHECKING:
-    from .scope import LoweringState
+    from .lowering_state import LoweringState
 
 __all__ = ["IntegerBounds", "name_of"]
 

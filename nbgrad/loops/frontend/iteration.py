@@ -37,6 +37,7 @@ from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, nested_loops
+from .lists_of_rows import RowList, row_list, store_item
 from .live_range_splitting import loop_target_text
 from .record_types import is_record
 from .records import shape_of_record
@@ -194,14 +195,18 @@ class Iteration(Unrolling):
         if (unrolled := self.unrolled_comprehension(node)) is not None:
             return unrolled
         grows = len(node.generators) > 1 or node.generators[0].ifs
-        tree = self.growing_comprehension(node) if grows else self.plain_comprehension(node)
+        key = self.rewrite_key(node)
+        self.shared.comprehensions.append(key)
+        made = self.growing_comprehension if grows else self.plain_comprehension
+        tree = made(node, key in self.shared.rewrites.lists_of_rows)
+        self.shared.comprehensions.pop()
         if isinstance(node, ast.ListComp):
-            self.shared.lists.add(tree.view.name)
+            self.shared.lists.setdefault(tree.view.name, tree.rank)
         return tree
 
-    def plain_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Leaf:
+    def plain_comprehension(self, node: ast.ListComp | ast.GeneratorExp, of_rows: bool) -> Leaf:
         """A comprehension with one iteration for each item; of comprehensions with fixed lengths, an array with an axis
-        for each."""
+        for each. `of_rows`: its elements are arrays."""
         name = self.names.fresh("listed")
         renamed = Replaced({})
         levels: list[tuple[ast.For, str, list[ast.stmt], Term]] = []
@@ -220,20 +225,26 @@ class Iteration(Unrolling):
             self.elements(s, s.target, generator.iter, counter, first, sizes)
             levels.append((s, counter, first, sizes[0] if len(sizes) == 1 else call_of(min, *sizes)))
             element = element.elt
-        self.allocate(name, node, [stop for *_, stop in levels], "", DTYPES["float"])
         indices: list[ast.expr] = [_number(counter) for _, counter, *_ in levels]
-        index = indices[0] if len(indices) == 1 else ast.Tuple(indices, ast.Load())
-        slot = ast.Subscript(Lowered(Leaf(self.whole_view(name))), index, ast.Store())
-        body: list[ast.stmt] = [assignment(node, slot, renamed.visit(copy.deepcopy(element)))]
+        rows = RowList(name, tuple([stop for *_, stop in levels]))
+        value = renamed.visit(copy.deepcopy(element))
+        if of_rows:
+            store = ast.Expr(ast.Call(bound_name(store_item, "listed"), [row_list(rows), *indices, value], []))
+            body = [with_location(store, node)]
+        else:
+            self.allocate(name, node, [*rows.counts], "", DTYPES["float"])
+            index = indices[0] if len(indices) == 1 else ast.Tuple(indices, ast.Load())
+            slot = ast.Subscript(Lowered(Leaf(self.whole_view(name))), index, ast.Store())
+            body = [assignment(node, slot, value)]
         for s, counter, first, stop in levels[:0:-1]:
             over = ast.Call(bound_name(range, "range"), [Lowered(Scalar(stop))], [])
             body = [with_location(ast.For(ast.Name(counter, ast.Store()), over, [*first, *body], []), s)]
         s, counter, first, stop = levels[0]
         self.range_loop(s, ast.copy_location(ast.Name(counter, ast.Store()), s), [*first, *body], [ZERO, stop, ONE])
-        return Leaf(self.whole_view(name), True)
+        return Leaf(self.whole_view(rows.array or name), True)
 
-    def growing_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> Leaf:
-        """A comprehension with tests or several loops: a list that grows."""
+    def growing_comprehension(self, node: ast.ListComp | ast.GeneratorExp, of_rows: bool) -> Leaf:
+        """A comprehension with tests or several loops: a list that grows. `of_rows`: its elements are arrays."""
         if self.shared.parallel:
             raise self.source.refuse(
                 node, "a comprehension with 'if' or several 'for' in a parallel loop", "write a loop"
@@ -246,7 +257,8 @@ class Iteration(Unrolling):
         self.stores += [count, count]  # set more than once
         renamed = Replaced(own).visit(copy.deepcopy(node))
         renamed.generators[0].iter = node.generators[0].iter  # Python evaluates it outside
-        vector = Lowered(Leaf(empty_list(self, node, self.names.fresh("listed"))))
+        name = self.names.fresh("listed")
+        vector = row_list(RowList(name)) if of_rows else Lowered(Leaf(empty_list(self, node, name)))
         root, walrus = self.root_expression, self.walrus_in
         counter = ast.Name(count, ast.Load())
         append = ast.Expr(ast.Call(bound_name(append_item, "append"), [vector, counter, renamed.elt], []))
@@ -371,12 +383,14 @@ class Iteration(Unrolling):
                 self.shared.ranges[index] = (start if by > 0 else plus(end, 1), last)
         self.break_flags.append(stop)
         self.skip_flags.append([])
+        self.arrays_before_loops.append(dict(self.arrays))
         self.shared.parallel |= parallel
         begun, copies = len(self.shared.written), dict(self.shared.read_only_copies)
         with self.nested_block():
             inner = self.block(body)
             self.check_copies_of_iteration(s, copies, set(self.shared.written[begun:]))
         self.shared.parallel &= not parallel
+        self.arrays_before_loops.pop()
         self.skip_flags.pop()
         stop = self.break_flags.pop()
         if index:

@@ -26,8 +26,9 @@ class NeedsSplitting(Exception):
     that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results;
     `numbered`: with numbers for the strings that it stands for; `written_out`: with the iterations of a loop, which has
     these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one;
-    `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name; `decided`: with the
-    branches that these tests, which are known, choose."""
+    `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name; `rows`: with an
+    array for a list or comprehension, whose items are its rows, or else it is `refused`; `decided`: with the branches
+    that these tests, which are known, choose."""
 
     def __init__(
         self,
@@ -38,6 +39,8 @@ class NeedsSplitting(Exception):
         written_out: tuple[tuple, int | list[int]] | None = None,
         unrolled: tuple = (),
         list_of_arrays: tuple = (),
+        rows: tuple = (),
+        refused: Exception | None = None,
         decided: Mapping[tuple, bool] | None = None,
     ) -> None:
         super().__init__(name)
@@ -48,6 +51,8 @@ class NeedsSplitting(Exception):
         self.written_out = written_out
         self.unrolled = unrolled
         self.list_of_arrays = list_of_arrays
+        self.rows = rows
+        self.refused = refused
         self.decided = decided
 
 

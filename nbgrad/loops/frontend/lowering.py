@@ -27,7 +27,9 @@ from .function_table import MODULES, refuse_call
 from .growing_lists import append_item
 from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
+from .lists_of_rows import no_items, store_item
 from .live_range_splitting import NeedsSplitting
+from .lowering_state import LoweringState
 from .memory_order import check_orders
 from .partial_evaluation import deciding_parameters, static_truth
 from .print_lowering import lower_print
@@ -38,7 +40,7 @@ from .reshaping import resolve_reshaped
 from .results import Results
 from .rewrites import Rewrites, decided_test, items_of_loop, rewritten
 from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
-from .scope import LoweringState, Pack
+from .scope import Pack
 from .source import Source
 from .static_values import GeneratorArgument, static_text
 from .structured_control import always_jumps, contains_jump, falls_through, with_location
@@ -67,6 +69,7 @@ def lower(
     rewrites = Rewrites()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
+    refused: list[Exception] = []  # lists and comprehensions, before they became rows
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments,
                "varying_results": varying_results, "rewrites": rewrites}  # fmt: skip
@@ -78,9 +81,15 @@ def lower(
                 varying_results.update(err.varying)
             elif err.writable_copy:
                 writable_copies.add(err.name)
+            elif err.rows and err.refused is not None and rewrites.add(err):
+                refused.append(err.refused)
             elif not rewrites.add(err):  # it does not help, and never will
                 what = f"{err.name}, which stands for more than one thing"
                 raise source.refuse(source.node, what, "use a name for each") from None
+        except TraceError:
+            if any(n in kinds and kinds[n] != "float" for e in refused for n in e.deciding):  # type: ignore[attr-defined]
+                raise refused[0] from None  # with constants for arguments, loops may be unrolled
+            raise
 
 
 def _lower_once(
@@ -401,7 +410,7 @@ class Lowering(Results, Iteration):
         if called is decided_test:
             self.check_decided(*call.args)
             return
-        if called is append_item:
+        if called in (append_item, store_item, no_items):
             self.known_call(call, called, "")
             return
         if called is refuse_call:

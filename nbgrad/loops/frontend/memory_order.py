@@ -18,7 +18,8 @@ from .syntax import unparse
 from .views import View
 
 if TYPE_CHECKING:
-    from .scope import LoweringState, Scope
+    from .lowering_state import LoweringState
+    from .scope import Scope
     from .source import Source
 
 __all__ = ["check_orders", "record_sharing"]

@@ -102,11 +102,11 @@ class Reductions:
         if "ddof" in given:
             self.ddof = self.low.value(given["ddof"])
         axes = list(range(tree.rank)) if is_none(self.low, axis) else self.axes(tree, called, axis)
+        if called is builtins.sum:  # of the items, which are rows
+            axes = [0]
         kept = given.get("keepdims")
         if kept is not None and static_truth(self.low, kept) is None:
             raise self.refuse(f"keepdims= in {unparse(self.node)}, which is no constant", "write True or False")
-        if called is builtins.sum and tree.rank != 1:
-            raise self.refuse("sum of an array with several axes", "write np.sum")
         return self.reduce_axes(tree, called, axes, kept is not None and bool(static_truth(self.low, kept)), hint)
 
     def sum_of_items(self, items: list[ArrayExpr]) -> ArrayExpr:

@@ -26,9 +26,10 @@ from .array_expressions import (
 )
 from .assignments import Assignments
 from .live_range_splitting import NeedsSplitting
+from .lowering_state import LoweringState
 from .record_types import is_record
 from .records import result_record
-from .scope import LoweringState, name_of
+from .scope import name_of
 from .source import Source
 from .static_values import described
 from .structured_control import own_returns

@@ -45,9 +45,11 @@ Items = int | list[int]
 @dataclass
 class Rewrites:
     """Names whose live ranges are split; strings that are numbers; the loops that are written out, with their items;
-    loops over ranges whose iterations are lowered one by one; lists of arrays, which are tuples; tests that are known.
+    loops over ranges whose iterations are lowered one by one; lists of arrays, which are tuples; lists and
+    comprehensions whose items are rows of an array; tests that are known.
 
-    A loop or test is known by where its function is defined, what is known of the arguments, and its place there.
+    A loop, comprehension or test is known by where its function is defined, what is known of the arguments, and its
+    place there.
     """
 
     split_names: set[str] = field(default_factory=set)
@@ -55,6 +57,7 @@ class Rewrites:
     written_out: dict[tuple, Items] = field(default_factory=dict)
     unrolled: set[tuple] = field(default_factory=set)
     lists_of_arrays: set[tuple] = field(default_factory=set)
+    lists_of_rows: set[tuple] = field(default_factory=set)
     decided: dict[tuple, bool] = field(default_factory=dict)
 
     @property
@@ -66,6 +69,7 @@ class Rewrites:
             len(self.written_out),
             len(self.unrolled),
             len(self.lists_of_arrays),
+            len(self.lists_of_rows),
             len(self.decided),
         )
 
@@ -77,6 +81,8 @@ class Rewrites:
             self.written_out[key] = items
         elif asked.list_of_arrays:
             self.lists_of_arrays.add(asked.list_of_arrays)
+        elif asked.rows:
+            self.lists_of_rows.add(asked.rows)
         elif asked.decided:
             self.decided |= asked.decided
         elif asked.unrolled:
@@ -98,9 +104,12 @@ def rewritten(
     source = copy.copy(source)
     source.string_parameters = {*numbered, *strings}
     source.context = context
-    lists = {name for *where, name in rewrites.lists_of_arrays if tuple(where) == source.definition_site}
-    if lists:
-        source.node = source.without_lists(lists)
+    lists, rows = (
+        {name for *where, name in found if tuple(where) == source.definition_site}
+        for found in (rewrites.lists_of_arrays, rewrites.lists_of_rows)
+    )
+    if lists or rows:
+        source.node = source.without_lists(lists - rows, rows)
     site = (*source.definition_site, context)
     loops = {place: items for (*where, place), items in rewrites.written_out.items() if tuple(where) == site}
     if loops:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.names import RESERVED, Names, called
-from ..ir.statements import Alloc, Assign, Block, Function, Like, Statement, walk, writes
+from ..ir.names import RESERVED, called
+from ..ir.statements import Alloc, Assign, Block, Like, Statement, walk, writes
 from ..ir.statements import Call as CallStatement
 from ..ir.terms import (
     ONE,
@@ -34,22 +34,19 @@ from ..ir.terms import (
     subterms,
 )
 from ..ir.type_inference import DTYPES
-from .array_expressions import Order, Scalar, Static
+from .array_expressions import Scalar, Static
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
+from .lowering_state import LoweringState
 from .record_types import RecordType
-from .rewrites import Rewrites
-from .source import Source, source_of
+from .source import Source
 from .syntax import bound_to, first_name, stored_names, written_name
 from .views import Axis, View
 
 if TYPE_CHECKING:
     from .array_expressions import ArrayExpr
-    from .exception_handling import Attempt
     from .lowering import Lowering
-    from .memory_order import Sharing
-    from .unrolling import EnclosingRange
 
 __all__ = ["Pack", "Scope", "name_of"]
 
@@ -68,60 +65,6 @@ class Pack:
     @property
     def fields(self) -> tuple[str, ...]:
         return getattr(self.of, "_fields", ())
-
-
-@dataclass
-class LoweringState:
-    """State that a lowering shares with those of the functions that are inlined into it."""
-
-    lowered_function: Function
-    names: Names
-    sizes: dict[str, list[Term]] = field(default_factory=dict)  # lengths of arrays, along each axis
-    constant_lengths: dict[Term, Term] = field(default_factory=dict)  # of local arrays whose lengths are constants
-    element_kinds: dict[str, str] = field(default_factory=dict)  # kinds of local arrays when allocated, "" if not known
-    reshaped: dict[str, View] = field(default_factory=dict)  # the view that a reshaped array shares its elements with
-    reshaped_groups: dict[str, list[tuple[range, range]]] = field(default_factory=dict)  # see :mod:`.reshaping`
-    dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
-    float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
-    large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops
-    float32_arguments: bool = False  # whether any argument is float32
-    over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
-    varying_results: set[tuple] = field(default_factory=set)  # axes of results whose lengths returns set
-    varying_axes: dict[str, set[int]] = field(default_factory=dict)  # those axes, for each array that holds a result
-    primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
-    ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
-    known_integers: dict[str, Term] = field(default_factory=dict)  # integers as expressions of constants
-    memory_orders: dict[str, Order] = field(default_factory=dict)  # of local arrays that are not in C order for certain
-    sharings: list[Sharing] = field(default_factory=list)  # what shares elements in C order only
-    known_kinds: dict[str, str] = field(default_factory=dict)  # of scalars that one statement sets
-    float_scalars: set[str] = field(default_factory=set)  # whose latest value is a float; so is what others merge to
-    set_in_loops: set[str] = field(default_factory=set)  # those of them that are set inside loops
-    induction_variables: list[str] = field(default_factory=list)  # loop variables in scope
-    length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
-    view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
-    lists: set[str] = field(default_factory=set)  # arrays that hold the items of a list
-    read_only_copies: dict[str, frozenset[str]] = field(default_factory=dict)  # and the arrays that they may be of
-    decided: dict[tuple, bool | None] = field(default_factory=dict)  # tests that are known; None: otherwise elsewhere
-    written: list[str] = field(default_factory=list)  # the arrays that are written, as far as lowering has come
-    recursive_calls: int = 0  # inlined so far
-    parallel: bool = False  # whether a loop over prange is being lowered
-    rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
-    ranges_around: list[EnclosingRange] = field(default_factory=list)  # enclosing loops
-    writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
-    may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
-    swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place
-    sources: dict[Callable, Source] = field(default_factory=dict)  # of called functions
-    attempts: list[Attempt] = field(default_factory=list)  # the bodies of try around what is being lowered
-    error_classes: dict[str, type] = field(default_factory=dict)  # of errors that are not Python's, by their names here
-    top: Block | None = None  # the outermost block
-    current: list[ast.stmt] = field(default_factory=list)  # the statement of it that is being lowered, and what follows
-
-    def source_of(self, function: Callable) -> Source:
-        """The source of a called function, read once."""
-        plain: Any = getattr(function, "py_func", function)
-        if plain not in self.sources:
-            self.sources[plain] = source_of(function, called=True)
-        return self.sources[plain]
 
 
 class Scope(IntegerBounds):
@@ -148,6 +91,7 @@ class Scope(IntegerBounds):
         self.tuples: dict[str, Pack] = {}
         self.functions: dict[str, object] = {}
         self.uncertain_arrays: dict[str, str] = {}
+        self.arrays_before_loops: list[dict[str, View]] = []  # those around, as `arrays` was
         self.string_bindings: dict[str, object] = {}  # parameters bound to a string or to None
         self.scalar_parameters: set[str] = set()  # scalar parameters
         self.swapped_parameters: list[View] = []  # the caller's arrays that are swapped, by index, and
@@ -448,9 +392,10 @@ class Scope(IntegerBounds):
             bounds = [b for b in map(self.bound_before_block, shape) if b is not None]
             if len(bounds) < len(shape):
                 of_primitive = any(self.shared.length_upper_bounds.get(name_of(n)) is n for n in shape)  # its results
-                if len(shape) == 1 and not (of_primitive or self.shared.parallel):
+                others = all(map(self.known_before_block, shape[1:])) and not varying - {0}
+                if others and not (of_primitive or self.shared.parallel):
                     size = Variable(self.fresh_scalar("size", called(max, shape[0], ZERO), final=not varying))
-                    return grow_to_size(self, name, size, kind, dtype, like)
+                    return grow_to_size(self, name, [size, *shape[1:]], kind, dtype, like)
                 raise self.refuse_unknown_size(node, of_primitive)
             self.shared.sizes[name] = [
                 n

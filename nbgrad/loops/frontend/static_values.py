@@ -16,6 +16,7 @@ from .array_expressions import Lowered, Static
 from .chosen_items import chosen_item
 from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of, known_key
 from .element_types import ElementType, element_type
+from .lists_of_rows import RowList
 from .messages import Message
 from .number_types import is_number_type, named_dtype
 from .scope import UNCERTAIN
@@ -117,7 +118,12 @@ def described(static: Static, text: str) -> str:
         return said if said == text else f"{text}, which is the string {said}"
     if is_number_type(value):
         return f"{text}, which is a type"
-    kinds = {ElementType: "a type", GeneratorArgument: "a random generator", Dictionary: "a dictionary"}
+    kinds = {
+        ElementType: "a type",
+        GeneratorArgument: "a random generator",
+        Dictionary: "a dictionary",
+        RowList: "a list",
+    }
     return f"{text}, which is {'None' if value is None else kinds.get(type(value), 'a function')}"
 
 
@@ -133,7 +139,7 @@ def bind_static(low: Calls, s: ast.AST, name: str, static: Static) -> None:
 
 def is_text(static: Static) -> bool:
     """Whether a static value is a string, None or a generator, perhaps one of several."""
-    return static.value is UNCERTAIN or isinstance(static.value, str | GeneratorArgument | Dictionary | None)
+    return static.value is UNCERTAIN or isinstance(static.value, str | GeneratorArgument | Dictionary | RowList | None)
 
 
 def makes_functions(node: ast.FunctionDef) -> bool:

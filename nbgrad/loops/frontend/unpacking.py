@@ -11,13 +11,13 @@ from .record_types import is_record
 from .syntax import stored_names, unparse
 
 if TYPE_CHECKING:
-    from .assignments import Assignments
+    from .tuple_assignments import TupleAssignments
 
 __all__ = ["hold_items", "without_star"]
 
 
 def without_star(
-    low: Assignments, s: ast.stmt, target: ast.Tuple | ast.List, value: ast.expr
+    low: TupleAssignments, s: ast.stmt, target: ast.Tuple | ast.List, value: ast.expr
 ) -> tuple[ast.Tuple | ast.List, ast.expr]:
     """``first, *rest = (a, b, c)`` as ``first, rest = a, (b, c)``, where the number of items is known."""
     stars = [k for k, t in enumerate(target.elts) if isinstance(t, ast.Starred)]
@@ -42,7 +42,7 @@ def without_star(
 
 
 def hold_items(
-    low: Assignments, s: ast.stmt, target: ast.Tuple | ast.List, items: list[ArrayExpr], nodes: list[ast.expr]
+    low: TupleAssignments, s: ast.stmt, target: ast.Tuple | ast.List, items: list[ArrayExpr], nodes: list[ast.expr]
 ) -> list[ArrayExpr]:
     """The items that are unpacked, with what setting the targets may change evaluated before."""
     if len(items) == 1 and not isinstance(items[0], Leaf | TupleExpr):

@@ -302,13 +302,32 @@ class Unrolling(Calls):
             raise NeedsSplitting("", list_of_arrays=key)
 
     def unroll_comprehension(self, node: ast.AST) -> None:
-        """Lower again with a comprehension unrolled whose elements are no numbers, if `node` stores these."""
+        """Lower again with a comprehension unrolled whose elements are no numbers, if `node` stores these; or else with
+        arrays as rows."""
         key = self.rewrite_key(node)
         for r in self.shared.ranges_around:
             if r.key == key and r.known and key not in self.shared.rewrites.unrolled:
                 raise NeedsSplitting("", unrolled=key)
             if r.key == key:
                 self.shared.may_decide |= r.named
+
+    def comprehension_of_rows(self, node: ast.AST, refused: Exception) -> None:
+        """Lower again with rows for the elements of a comprehension, if `node` stores these."""
+        key = self.rewrite_key(node)
+        if key in self.shared.comprehensions:
+            self.rows_instead(key, refused)
+
+    def list_of_rows(self, name: str, refused: Exception) -> None:
+        """Lower again with rows for a list that was made a tuple, if `name` is bound to such."""
+        key = (*self.source.definition_site, name)
+        if key in self.shared.rewrites.lists_of_arrays:
+            self.rows_instead(key, refused)
+
+    def rows_instead(self, key: tuple, refused: Exception) -> None:
+        """Lower again with rows for a list or comprehension, unless that was tried."""
+        if key not in self.shared.rewrites.lists_of_rows:
+            refused.deciding = set(self.shared.may_decide)  # type: ignore[attr-defined]
+            raise NeedsSplitting("", rows=key, refused=refused)
 
     def varying_index(self, node: ast.Subscript, *parts: Term) -> Exception:
         """Lower again with a loop unrolled that an index or slice of a tuple depends on; the error if there is none."""
@@ -320,7 +339,10 @@ class Unrolling(Calls):
         decide = [r.named for r in self.shared.ranges_around if r.counter in read]
         self.shared.may_decide.update(*[p.named for p in parts], *decide)
         what = f"{unparse(node)}, an index of a tuple of arrays that is not a constant"
-        return self.source.refuse(node, what, "use an array, or a range of constants")
+        refused = self.source.refuse(node, what, "use an array, or a range of constants")
+        if isinstance(node.value, ast.Name):
+            self.list_of_rows(node.value.id, refused)
+        return refused
 
 
 def _is_reversal(node: ast.expr) -> bool:

@@ -15,10 +15,11 @@ from ...backends.numba.wrapped_functions import Generalized, Stencil, kernel_of,
 from . import source as sources
 from .array_expressions import ArrayExpr, Static
 from .generalized_functions import lower_generalized
-from .source import Source, check
+from .source import Source
 from .static_values import static_value
 from .stencils import lower_stencil
 from .structured_control import with_location
+from .subset_check import check
 from .syntax import bound_name, unparse
 
 if TYPE_CHECKING:

@@ -167,7 +167,8 @@ class Swap(Statement):
 
 @dataclass(eq=False)
 class Grow(Statement):
-    """``name = grown(name, size)``: extend a vector with zeros to a capacity of at least `size` elements."""
+    """``name = grown(name, size)``: extend an array with zeros, along its first axis, to a capacity of at
+    least `size`."""
 
     name: str
     size: Term

@@ -54,10 +54,10 @@ __all__ = [
 _IN_LARGE_PAGES = Global("in_large_pages", in_large_pages)
 #: From this number on, tapes that are allocated together share an array.
 _MANY = 8
-#: Extends a tape, at least to twice its capacity.
+#: Extends a tape or list along its first axis, at least to twice its capacity.
 GROWN = """def grown(tape, size):
-    larger = np.zeros(max(2 * tape.size, size), tape.dtype)
-    for k in range(tape.size):
+    larger = np.zeros((max(2 * len(tape), size),) + tape.shape[1:], tape.dtype)
+    for k in range(len(tape)):
         larger[k] = tape[k]
     return larger
 """

@@ -97,8 +97,8 @@ class _Verifier:
                 self.fail(s, f"the array {name} is assigned as a scalar")
             case Alloc(name=name, shape=shape) if self.ranks.get(name) != len(shape):
                 self.fail(s, f"{name} has {self.ranks.get(name)} axes, and is allocated with {len(shape)}")
-            case Grow(name=name) if self.ranks.get(name) != 1:
-                self.fail(s, f"{name} grows and is no vector")
+            case Grow(name=name) if not self.ranks.get(name):
+                self.fail(s, f"{name} grows and is no array")
             case Swap(first=a, second=b) if (self.ranks.get(a), self.f.kinds.get(a)) != (
                 self.ranks.get(b),
                 self.f.kinds.get(b),

@@ -1,0 +1,122 @@
+"""Statements that change lists, in the forms that the rewriting of lists knows.
+
+``hs += [v]`` and ``hs = hs + [v]`` become ``hs.extend([v])``, ``hs, h = [], x`` two statements, and ``hs[0], hs[1] = a,
+b`` one for each item, after the values are held. No other name is bound to a list that changes, so that it cannot be
+told whether it is a new one.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ..ir.names import Names
+from .growing_lists import makes_list, with_all
+from .lists_of_rows import exchanged_item, held_item, moved_item
+from .syntax import all_names, bound_name, subtrees, unparse
+
+__all__ = ["ListStatements"]
+
+
+class ListStatements(ast.NodeTransformer):
+    """Rewrites the statements of each function that makes lists."""
+
+    def __init__(self) -> None:
+        self.lists: set[str] = set()
+        self.functions: set[str] = set()
+        self.fresh = Names(())
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        around = self.lists, self.functions, self.fresh
+        nodes = subtrees(node)
+        pairs = [pair for n in nodes if isinstance(n, ast.Assign) for pair in _pairs(n)]
+        self.lists = {t.id for t, value in pairs if isinstance(t, ast.Name) and makes_list(value)}
+        self.functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+        self.fresh = Names(all_names(node))
+        if self.lists:
+            self.rename_arrays(node)
+            self.generic_visit(node)
+        self.lists, self.functions, self.fresh = around
+        return node
+
+    def rename_arrays(self, function: ast.FunctionDef) -> None:
+        """Give another name to what replaces a list: ``path = np.array(path)``, up to the end of the block."""
+        nodes = subtrees(function)
+        blocks = [
+            block for n in nodes for part in ("body", "orelse") if isinstance(block := getattr(n, part, None), list)
+        ]
+        for block in blocks:
+            for k, s in enumerate(block):
+                match s:
+                    case ast.Assign([ast.Name(id=name) as target], value) if name in self.lists:
+                        rest = block[k + 1 :]
+                        uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
+                        later = [n for t in rest for n in subtrees(t) if isinstance(n, ast.Name) and n.id == name]
+                        beyond = [n for n in uses if (n.lineno, n.col_offset) > (s.end_lineno, s.end_col_offset)]
+                        read = any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value))
+                        anew = block is function.body or any(_makes(t, name) for t in block[:k])
+                        if read and anew and len(beyond) == len(later) and not any(_makes(t, name) for t in rest):
+                            new = self.fresh.fresh(name)
+                            for n in (target, *later):
+                                n.id = new
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
+        match node:
+            case ast.AugAssign(ast.Name(id=name), ast.Add(), value) if name in self.lists:
+                return _extend(node, name, value)
+        return node
+
+    def visit_Assign(self, node: ast.Assign) -> Any:
+        match node:
+            case ast.Assign([ast.Name(id=name)], ast.BinOp(ast.Name(id=same), ast.Add(), ast.List() as more)):
+                if same == name and name in self.lists:
+                    return _extend(node, name, more)
+            case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
+                if self.may_be_separate(targets, values):
+                    return with_all([ast.Assign([t], v) for t, v in zip(targets, values, strict=True)], node)
+                if any(map(self.is_item, targets)) and not any(map(makes_list, values)):
+                    names = [self.fresh.fresh("item") for _ in values]
+                    exchanged = sorted(map(unparse, targets)) == sorted(map(unparse, values))
+                    function = bound_name(exchanged_item if exchanged else held_item, "held")
+                    held = [ast.Assign([ast.Name(n, ast.Store())], ast.Call(function, [v], []))
+                            for n, v in zip(names, values, strict=True)]  # fmt: skip
+                    put = [ast.Assign([t], ast.Call(bound_name(moved_item, n), [ast.Name(n, ast.Load())], []))
+                           for t, n in zip(targets, names, strict=True)]  # fmt: skip
+                    return with_all([*held, *put], node)
+        return node
+
+    def is_item(self, target: ast.expr) -> bool:
+        """Whether it is an item of a list."""
+        return (
+            isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id in self.lists
+        )
+
+    def may_be_separate(self, targets: list[ast.expr], values: list[ast.expr]) -> bool:
+        """Whether new lists are among the values, and none reads what is set: it may be set one after the other."""
+        names = {t.id for t in targets if isinstance(t, ast.Name)}
+        read = {n.id for v in values for n in subtrees(v) if isinstance(n, ast.Name)}
+        plain = len(names) == len(targets)
+        return plain and any(map(makes_list, values)) and read.isdisjoint(names | self.functions)
+
+
+def _makes(s: ast.stmt, name: str) -> bool:
+    """Whether a statement makes a list of this name, or may."""
+    return any(
+        isinstance(n, ast.Assign)
+        and any(isinstance(t, ast.Name) and t.id == name and makes_list(v) for t, v in _pairs(n))
+        for n in subtrees(s)
+    )
+
+
+def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
+    """The targets of an assignment with their values."""
+    match node:
+        case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
+            return list(zip(targets, values, strict=True))
+    return [(t, node.value) for t in node.targets]
+
+
+def _extend(node: ast.AST, name: str, value: ast.expr) -> ast.stmt:
+    method = ast.Attribute(ast.Name(name, ast.Load()), "extend", ast.Load())
+    (statement,) = with_all([ast.Expr(ast.Call(method, [value], []))], node)
+    return statement

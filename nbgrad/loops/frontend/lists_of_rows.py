@@ -1,0 +1,230 @@
+"""Lists of arrays that have one shape: the items are the rows of an array with an axis more.
+
+Such a list may grow in any loop, as nothing has to be unrolled. Lowering asks for it where lists cannot be tuples
+(:mod:`.lists_of_arrays`), and for comprehensions whose elements are arrays. The first item that is put in says what
+shape they have.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..ir.statements import Check, Grow, If, Store, walk
+from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, integer
+from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .function_table import MANY, lowers
+from .syntax import written_name
+from .views import Axis, View, axis_length
+
+if TYPE_CHECKING:
+    from .calls import Calls
+
+__all__ = [
+    "RowList",
+    "exchanged_item",
+    "held_item",
+    "moved_item",
+    "new_rows",
+    "no_items",
+    "put_row",
+    "row_list",
+    "rows_of",
+    "rows_view",
+    "set_item",
+    "store_item",
+    "taken_item",
+]
+
+_CAPACITY = integer(8)
+
+
+@dataclass(eq=False)
+class RowList:
+    """A list whose items are the rows of `array`, once there is one; `counts` are its lengths along the axes that the
+    items do not have, none for a list that grows."""
+
+    name: str
+    counts: tuple[Term, ...] = ()
+    array: str = ""
+
+
+def new_rows(name: str) -> None:
+    """A list that grows, by the name that it is bound to."""
+
+
+@lowers(new_rows, arguments=(1, 1))
+def _new_rows(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    if low.shared.parallel:
+        raise low.source.refuse(node, "a list that grows in a parallel loop", "fill an array made before the loop")
+    return Static(RowList(node.args[0].value))  # type: ignore[attr-defined]
+
+
+def rows_of(low: Calls, node: ast.expr) -> RowList | None:
+    """The list of rows that a name is bound to; None for anything else."""
+    static = low.string_of(node.id) if isinstance(node, ast.Name) else getattr(node, "lowered_tree", None)
+    return static.value if isinstance(static, Static) and isinstance(static.value, RowList) else None
+
+
+def rows_view(low: Calls, node: ast.AST, rows: RowList, count: Term) -> View:
+    """The items of a list that grows: as many as there are."""
+    if not rows.array:
+        what = f"the list of arrays {rows.name}, which is read before something is appended to it"
+        raise low.source.refuse(node, what, "begin with its first item, or fill an array with one axis more")
+    whole = low.whole_view(rows.array)
+    return View(rows.array, (Axis(ZERO, count), *whole.parts[1:]), whole.order)
+
+
+def put_row(low: Calls, node: ast.AST, rows: RowList, indices: list[Term], item: ArrayExpr) -> None:
+    """Store an item at these indices, as the elements that it has now.
+
+    In Python the item is the array itself. So whatever may be that array under another name stays as it is from now
+    on, and so do the items, as of every read-only copy; nothing has the row itself yet.
+    """
+    if isinstance(item, TupleExpr | Static) or not item.rank:
+        raise low.source.refuse(node, f"different things in the list {rows.name}", "put arrays of one shape into it")
+    if not rows.array:
+        _allocate(low, node, rows, item)
+    if not rows.counts:
+        (count,) = indices
+        grown = Grow(rows.array, Binary("+", count, ONE))
+        low.out.append(If(Compare((">=",), (count, Length(rows.array, 0))), [grown], []))
+    whole = low.whole_view(rows.array)
+    row = View(rows.array, (*indices, *whole.parts[len(indices) :]), tuple(range(len(indices), whole.rank)))
+    _store(low, node, row, item, rows.name)
+
+
+def set_item(low: Calls, node: ast.AST, row: View, item: ArrayExpr) -> None:
+    """``y[k] = v`` of a list whose items are arrays or lists: another item in that place, not other elements."""
+    low.release_items(node, row.name)
+    if isinstance(item, TupleExpr):  # of numbers
+        item = Leaf(low.tuple_as_array(node, item), True)
+    name = written_name(low.lowered_function.copied_from.get(row.name, row.name))
+    _store(low, node, row, item, name)
+
+
+def _store(low: Calls, node: ast.AST, row: View, item: ArrayExpr, name: str) -> None:
+    """Store an item of the list `name`; it stands for whatever else may be the same array."""
+    originals = low.stands_for(item)
+    if isinstance(item, Leaf) and not item.fresh:
+        originals |= {low.storage_of(item.view.name)}
+    _check_shape(low, node, row, item, name)
+    before = len(low.out)
+    Elementwise(low, node).store(row, item)
+    error = low.source.refuse(node, f"items of the list {name} of several kinds", "make them all of floats")
+    stores = [t for t in walk(low.out[before:]) if isinstance(t, Store) and t.array == row.name]
+    low.lowered_function.refilled_arrays += [(row.name, t.value, error) for t in stores]
+    low.note_standing(row.name, originals | low.shared.read_only_copies.get(row.name, frozenset()))
+
+
+def _allocate(low: Calls, node: ast.AST, rows: RowList, item: ArrayExpr) -> None:
+    """Make the array, with the shape and kind of an item."""
+    elementwise = Elementwise(low, node)
+    sizes = elementwise.lengths(item)
+    if not all(low.known_before_block(low.with_known_integers(n)) for n in sizes):
+        what = f"items of the list {rows.name}, whose shapes are not known before the loop"
+        raise low.source.refuse(node, what, "make them of arrays that are made before it, or fill an array")
+    rows.array = low.names.fresh(rows.name)
+    low.lowered_function.copied_from[rows.array] = rows.name
+    low.shared.holders.add(rows.array)
+    kind, dtype = (item.kind, item.dtype) if isinstance(item, FromFunction | Op) else ("", None)
+    if not kind:
+        low.shared.element_kinds[rows.array] = low.kind_of_tree(item)
+    counts = [*rows.counts] or [_CAPACITY]
+    low.allocate(rows.array, node, [*counts, *sizes], kind, dtype or elementwise.dtype(item))
+    if rows.counts:
+        low.shared.lists[rows.array] = len(counts)
+    else:
+        low.shared.sizes[rows.array][0] = Length(rows.array, 0)
+        low.shared.constant_lengths.pop(Length(rows.array, 0), None)
+
+
+def _check_shape(low: Calls, node: ast.AST, row: View, item: ArrayExpr, name: str) -> None:
+    """An item has the shape of the others."""
+    if item.rank != row.rank:
+        what = f"items of the list {name} with another number of axes"
+        raise low.source.refuse(node, what, "put arrays of one shape into it")
+    wanted = [axis_length(row.axis(d)) for d in range(row.rank)]
+    for here, there in zip(Elementwise(low, node).lengths(item), wanted, strict=True):
+        if here != there:
+            message = f"{low.lowered_function.name}: items of the list {name} have different shapes"
+            low.emit(Check(Compare(("!=",), (here, there)), message, "ValueError"))
+
+
+def taken_item(rows: RowList, count: int) -> None:
+    """The last item, which leaves the list."""
+
+
+@lowers(taken_item, arguments=(2, 2), writes=True)
+def _taken_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    rows, count = rows_of(low, node.args[0]), low.name_or_constant(low.value(node.args[1]))
+    assert rows is not None
+    items = ast.copy_location(Lowered(Leaf(rows_view(low, node, rows, count))), node)
+    row = low.subscript_view(ast.copy_location(ast.Subscript(items, ast.Constant(-1), ast.Load()), node))
+    taken = low.copy_of(row, node, hint)
+    low.note_standing(taken.name, low.shared.read_only_copies.get(rows.array, frozenset()) | {rows.array})
+    low.release_items(node, rows.array)
+    return Leaf(taken, True)
+
+
+def held_item(value: object) -> None:
+    """A value that an item of a list is to be, before its place gets another one."""
+
+
+def exchanged_item(value: object) -> None:
+    """An item that only changes its place with others."""
+
+
+@lowers(held_item, exchanged_item, arguments=(1, 1))
+def _held_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    tree = low.tree_or_static(node.args[0])
+    array = tree.view.name if isinstance(tree, Leaf) and not tree.fresh else ""
+    if array not in low.shared.holders:
+        return tree
+    held = low.copy_of(tree.view, node, hint)  # type: ignore[attr-defined]
+    originals = low.shared.read_only_copies.get(array, frozenset())
+    low.note_standing(held.name, originals if called is exchanged_item else originals | {array})
+    low.shared.held.add(held.name)
+    return Leaf(held, True)
+
+
+def moved_item(value: object) -> None:
+    """What was held, by a name that is not read again."""
+
+
+@lowers(moved_item, arguments=(1, 1))
+def _moved_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    tree = low.tree_or_static(node.args[0])
+    held = isinstance(tree, Leaf) and tree.view.name in low.shared.held
+    return Leaf(tree.view, True) if held else tree  # type: ignore[attr-defined]
+
+
+def no_items(rows: RowList) -> None:
+    """The list begins anew."""
+
+
+@lowers(no_items, arguments=(1, 1), writes=True)
+def _no_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    rows = rows_of(low, node.args[0])
+    if rows is not None and rows.array:
+        low.release_items(node, rows.array)
+    return Scalar(ZERO)
+
+
+def store_item(rows: RowList, *indices_and_item: object) -> None:
+    """Store an element of a comprehension."""
+
+
+@lowers(store_item, arguments=(3, MANY), writes=True)
+def _store_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    rows = rows_of(low, node.args[0])
+    assert rows is not None
+    tree = low.tree_or_static(node.args[-1])
+    put_row(low, node, rows, [low.value(i) for i in node.args[1:-1]], tree)
+    return Scalar(ZERO)
+
+
+def row_list(rows: RowList) -> ast.expr:
+    """A node for a list."""
+    return Lowered(Static(rows))

@@ -1,0 +1,80 @@
+"""The state that the lowering of a function shares with those of the functions that are inlined into it."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..ir.names import Names
+from ..ir.statements import Block, Function
+from ..ir.terms import Term
+from .array_expressions import Order
+from .rewrites import Rewrites
+from .source import Source, source_of
+from .views import View
+
+if TYPE_CHECKING:
+    from .exception_handling import Attempt
+    from .memory_order import Sharing
+    from .unrolling import EnclosingRange
+
+__all__ = ["LoweringState"]
+
+
+@dataclass
+class LoweringState:
+    """What has been found so far, and what is asked for."""
+
+    lowered_function: Function
+    names: Names
+    sizes: dict[str, list[Term]] = field(default_factory=dict)  # lengths of arrays, along each axis
+    constant_lengths: dict[Term, Term] = field(default_factory=dict)  # of local arrays whose lengths are constants
+    element_kinds: dict[str, str] = field(default_factory=dict)  # kinds of local arrays when allocated, "" if not known
+    reshaped: dict[str, View] = field(default_factory=dict)  # the view that a reshaped array shares its elements with
+    reshaped_groups: dict[str, list[tuple[range, range]]] = field(default_factory=dict)  # see :mod:`.reshaping`
+    dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
+    float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
+    large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops
+    float32_arguments: bool = False  # whether any argument is float32
+    over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
+    varying_results: set[tuple] = field(default_factory=set)  # axes of results whose lengths returns set
+    varying_axes: dict[str, set[int]] = field(default_factory=dict)  # those axes, for each array that holds a result
+    primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
+    ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
+    known_integers: dict[str, Term] = field(default_factory=dict)  # integers as expressions of constants
+    memory_orders: dict[str, Order] = field(default_factory=dict)  # of local arrays that are not in C order for certain
+    sharings: list[Sharing] = field(default_factory=list)  # what shares elements in C order only
+    known_kinds: dict[str, str] = field(default_factory=dict)  # of scalars that one statement sets
+    float_scalars: set[str] = field(default_factory=set)  # whose latest value is a float; so is what others merge to
+    set_in_loops: set[str] = field(default_factory=set)  # those of them that are set inside loops
+    induction_variables: list[str] = field(default_factory=list)  # loop variables in scope
+    length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
+    view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
+    lists: dict[str, int] = field(default_factory=dict)  # arrays that hold the items of a list, and its axes
+    holders: set[str] = field(default_factory=set)  # those of them whose items are arrays or lists
+    held: set[str] = field(default_factory=set)  # copies of items, until they are put into their places
+    comprehensions: list[tuple] = field(default_factory=list)  # that are being lowered
+    read_only_copies: dict[str, frozenset[str]] = field(default_factory=dict)  # and the arrays that they may be of
+    decided: dict[tuple, bool | None] = field(default_factory=dict)  # tests that are known; None: otherwise elsewhere
+    written: list[str] = field(default_factory=list)  # the arrays that are written, as far as lowering has come
+    recursive_calls: int = 0  # inlined so far
+    parallel: bool = False  # whether a loop over prange is being lowered
+    rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
+    ranges_around: list[EnclosingRange] = field(default_factory=list)  # enclosing loops
+    writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
+    may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
+    swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place
+    sources: dict[Callable, Source] = field(default_factory=dict)  # of called functions
+    attempts: list[Attempt] = field(default_factory=list)  # the bodies of try around what is being lowered
+    error_classes: dict[str, type] = field(default_factory=dict)  # of errors that are not Python's, by their names here
+    top: Block | None = None  # the outermost block
+    current: list[ast.stmt] = field(default_factory=list)  # the statement of it that is being lowered, and what follows
+
+    def source_of(self, function: Callable) -> Source:
+        """The source of a called function, read once."""
+        plain: Any = getattr(function, "py_func", function)
+        if plain not in self.sources:
+            self.sources[plain] = source_of(function, called=True)
+        return self.sources[plain]

@@ -1,0 +1,71 @@
+"""Slices of arrays, with NumPy's meaning."""
+
+from __future__ import annotations
+
+import ast
+
+from ..ir.affine import distance, plus
+from ..ir.names import called
+from ..ir.statements import Check
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Compare, Constant, Term, Unary, integer
+from .captured_constants import CapturedConstants
+from .syntax import unparse
+from .views import Axis, add_indices, axis_length, compose, fold_negation, from_either_end
+
+__all__ = ["Slices"]
+
+
+class Slices(CapturedConstants):
+    """Lowers slices."""
+
+    def value(self, node: ast.expr) -> Term:
+        raise NotImplementedError
+
+    def single_element(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis | None:
+        """A slice like ``0:1`` or ``-1:``, which keeps an axis of length 1; None for others. The array must have that
+        element: only then is the length known, so that it broadcasts."""
+        written = unparse(part)
+        if written == "-1:":
+            least, first = 1, plus(axis_length(axis), -1)
+        elif isinstance(part.upper, ast.Constant) and isinstance(part.upper.value, int) and part.upper.value > 0:
+            least = part.upper.value
+            first = integer(least - 1)
+            if written != f"{least - 1}:{least}" and written != ":1":
+                return None
+        else:
+            return None
+        if (size := axis_length(axis)) is not ONE:
+            message = f"{self.lowered_function.name}: an axis without the element that is kept in '{unparse(node)}'"
+            self.out.append(Check(Compare(("<",), (size, integer(least))), message))
+        return compose(axis, first, plus(first, 1), ONE)
+
+    def sliced(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis:
+        """A slice with NumPy's meaning: negative ends count from the end, and ends are clipped to the array. (A start
+        past the end or an end before the start needs no clipping: the loop has no iterations.)"""
+        size = axis_length(axis)
+        step = ONE if part.step is None else fold_negation(self.value(part.step))
+        number = distance(step, ZERO)
+        if not number:
+            raise self.source.refuse(node, "a slice with a step that is not a constant", "write a loop over range")
+        if part.lower is None and part.upper is None and number == 1:
+            return axis
+        if number < 0:
+            last = plus(size, -1)
+            start = last if part.lower is None else self.slice_end(part.lower, size, -1, last)
+            stop = MINUS_ONE if part.upper is None else self.slice_end(part.upper, size, -1, None)
+        else:
+            start = ZERO if part.lower is None else self.slice_end(part.lower, size, 0, None)
+            stop = size if part.upper is None else self.slice_end(part.upper, size, 0, size)
+        return compose(axis, start, stop, step)
+
+    def slice_end(self, node: ast.expr, size: Term, low: int, high: Term | None) -> Term:
+        """One end of a slice of `size` elements, clipped to `low` and, where needed, `high`."""
+        value = self.signed(fold_negation(self.value(node)))
+        if isinstance(value, Unary) and isinstance(value.operand, Constant):
+            bound = add_indices(size, value)
+            # an end that is too small needs no clipping either
+            return bound if high is not None and low == 0 else called(max, bound, integer(low))
+        if isinstance(value, Constant) or self.nonnegative(value):
+            return value if high is None or value is high else called(min, value, high)
+        counted = called(max, from_either_end(value, size), integer(low))
+        return called(min, counted, size if high is None else high)

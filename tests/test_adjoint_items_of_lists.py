@@ -1,0 +1,231 @@
+"""Items of lists whose items are rows of one array: what could be told from Python's lists is refused."""
+
+import numpy as np
+import pytest
+
+import nbgrad as nb
+from nbgrad.errors import TraceError
+
+M = np.arange(12.0).reshape(3, 4) / 10 + 0.1
+
+
+def step(ps):
+    for i in range(len(ps)):
+        ps[i] = ps[i] - 0.1 * np.cos(ps[i])
+
+
+# Refused: a name, or another list, has the same array in Python.
+
+
+def written_afterwards(m):
+    hs, h = [], m[0] * 1.0
+    for k in range(m.shape[0]):
+        h += m[k]
+        hs.append(h)
+    return sum(np.sum(v * v) for v in hs)
+
+
+def argument_written(m):
+    hs = []
+    for k in range(m.shape[0]):
+        hs.append(m[k])
+    m[0, 0] = 5.0
+    return sum(np.sum(v * v) for v in hs) + m[0, 0]
+
+
+def same_item_twice(m):
+    hs = [m[0] * 1.0]
+    for _ in range(m.shape[0]):
+        hs.append(hs[-1])
+    hs[-1][0] = 5.0
+    return sum(np.sum(v * v) for v in hs)
+
+
+def slice_written(m):
+    hs = []
+    for r in m:
+        hs.append(r * r)
+    z = hs[1:]
+    z[0] += 1.0
+    return np.sum(z[0] * hs[1])
+
+
+def written_after_a_slice(m):
+    hs = []
+    for r in m:
+        hs.append(r * r)
+    z = hs[1:]
+    hs[1] += 1.0
+    return np.sum(z[0] * hs[1])
+
+
+def inner_list_written(m):
+    y = [[v * 2 for v in r] for r in m]
+    z = y[1:]
+    z[0][0] = 7.0
+    return y[1][0] + z[0][1]
+
+
+def copied_list(m):
+    y = [r * 2 for r in m]
+    z = list(y)
+    z[0] += 7.0
+    return np.sum(y[0]) + np.sum(z[0])
+
+
+def rows_of_the_argument(m):
+    z = list(m)
+    z[0] += 7.0
+    return np.sum(m[0]) + np.sum(z[0])
+
+
+def item_put_in(m):
+    y = [r * 2 for r in m]
+    g = m[1] * 1.0
+    y[0] = g
+    g[0] = 7.0
+    return np.sum(y[0]) + np.sum(g)
+
+
+def inner_list_put_in(m):
+    y = [[v * 2 for v in r] for r in m]
+    y[0] = y[1]
+    y[1][0] = 7.0
+    return y[0][0] + y[1][0]
+
+
+TWICE = [written_afterwards, argument_written, same_item_twice, slice_written, written_after_a_slice,
+         inner_list_written, copied_list, rows_of_the_argument, item_put_in, inner_list_put_in]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", TWICE, ids=lambda f: f.__name__)
+def test_written(f):
+    with pytest.raises(TraceError, match=r"an item of the list \w+, too, or twice, in .*; put copies"):
+        nb.adjoint(f).value_and_grad(M)
+
+
+# Refused: a name is bound to an item whose place gets another one.
+
+
+def read_afterwards(m):
+    y = [r * 2 for r in m]
+    g = y[0]
+    y[0] = m[1]
+    return np.sum(y[0]) + np.sum(g)
+
+
+def inner_list_read_afterwards(m):
+    y = [[v * 2 for v in r] for r in m]
+    g = y[0]
+    y[0] = [5.0, 6.0, m[0, 0], 3.0]
+    return y[0][1] + g[1]
+
+
+def read_after_a_pop(m):
+    hs = []
+    for r in m:
+        hs.append(r * r)
+    g = hs[-1]
+    hs.pop()
+    hs.append(m[0] * 3)
+    return np.sum(g * hs[-1])
+
+
+def read_after_a_call(m):
+    ps = [r * 1.0 for r in m]
+    g = ps[0]
+    step(ps)
+    return sum(np.sum(p * p) for p in ps) + np.sum(g)
+
+
+def read_in_the_loop(m):
+    hs = []
+    for r in m:
+        hs.append(r * r)
+    g, s = hs[0], 0.0
+    for _ in range(len(m)):
+        s += np.sum(g)
+        hs[0] = hs[0] * 2
+    return s + np.sum(hs[0])
+
+
+def read_while_begun_anew(m):
+    s, hs = 0.0, [m[0] * 2]
+    g = hs[0]
+    for e in range(len(m)):
+        s += np.sum(g)
+        hs = []
+        for r in m:
+            hs.append(r * e)
+    return s + np.sum(hs[1] ** 2)
+
+
+def held_by_a_tuple(m):
+    hs = []
+    for r in m:
+        hs.append(r * r)
+    t = (hs[0], 1.0)
+    hs[0] = hs[0] * 2
+    return np.sum(t[0]) + np.sum(hs[0])
+
+
+PLACES = [read_afterwards, inner_list_read_afterwards, read_after_a_pop, read_after_a_call, read_in_the_loop,
+          read_while_begun_anew, held_by_a_tuple]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", PLACES, ids=lambda f: f.__name__)
+def test_places(f):
+    with pytest.raises(TraceError, match=r"before its place in the list gets another item|while \w+ is bound to one"):
+        nb.adjoint(f).value_and_grad(M)
+
+
+# Refused: what an array cannot hold.
+
+
+def ragged(m):
+    hs = []
+    for k in range(m.shape[0]):
+        hs.append(m[k, k:] * 2)
+    return sum(np.sum(v * v) for v in hs)
+
+
+def several_ranks(m):
+    hs = [m[0]]
+    for _ in range(m.shape[0]):
+        hs.append(m * 2)
+    return sum(np.sum(v * v) for v in hs)
+
+
+def read_first(m):
+    hs = []
+    for k in range(m.shape[0]):
+        h = m[k]
+        if k > 0:
+            h = h + hs[-1]
+        hs.append(h)
+    return sum(np.sum(h * h) for h in hs)
+
+
+def set_at_once(m):
+    ps = [r * 1.0 for r in m]
+    ps[0:1] = [m[1]]
+    return sum(np.sum(p * p) for p in ps)
+
+
+def returned(m):
+    hs = []
+    for r in m:
+        hs.append(r * r)
+    return hs
+
+
+@pytest.mark.parametrize("f, what", [
+    (ragged, "items of the list hs, whose shapes are not known before the loop"),
+    (several_ranks, "items of the list hs with another number of axes"),
+    (read_first, "hs"), (set_at_once, "items of a list that are set at once"),
+    (returned, "this use of hs, a list that changes"),
+])  # fmt: skip
+def test_refused(f, what):
+    with pytest.raises(TraceError) as caught:
+        nb.adjoint(f).value_and_grad(M)
+    assert what in str(caught.value)
