@@ -128,8 +128,8 @@ class OutArguments(_Resolving):
 
 
 class BuiltinCalls(_Resolving):
-    """Rewrite ``map(f, x)`` as ``(f(v) for v in x)``, ``list(x)`` as ``[v for v in x]``, ``sorted(x)`` as that of
-    ``np.sort(x)``, and ``(n, *shape)`` as ``(n,) + shape``."""
+    """Rewrite ``map(f, x)`` as ``(f(v) for v in x)``, ``list(x)`` as ``[v for v in x]``, ``tuple(f(v) for v in x)`` as
+    that list, ``sorted(x)`` as that of ``np.sort(x)``, and ``(n, *shape)`` as ``(n,) + shape``."""
 
     def __init__(self, source: Source, names: Names) -> None:
         super().__init__(source)
@@ -138,14 +138,14 @@ class BuiltinCalls(_Resolving):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         called = self.resolve(node.func)
-        known = any(called is f for f in (map, list, sorted, reversed))
+        known = any(called is f for f in (map, list, tuple, sorted, reversed))
         if not known or any(isinstance(a, ast.Starred) for a in node.args):
             return node
         match called, node.args, node.keywords:
             case builtins.map, [function, *of], [] if of:
                 values = [self.names.fresh("v") for _ in of]
                 made = self.comprehension(ast.GeneratorExp, _called(function, values), values, of)
-            case builtins.list, [ast.GeneratorExp() as inner], []:
+            case builtins.list | builtins.tuple, [ast.GeneratorExp() | ast.ListComp() as inner], []:
                 made = ast.ListComp(inner.elt, inner.generators)
             case builtins.reversed, [ast.ListComp(ast.Name(v), [ast.comprehension(ast.Name(w), of)])], [] if v == w:
                 made = ast.Call(node.func, [of], [])

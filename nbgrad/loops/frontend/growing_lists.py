@@ -15,9 +15,9 @@ import numpy as np
 
 from ..ir.names import Names
 from ..ir.statements import Alloc, Grow, If, Like, Store
-from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, integer
+from ..ir.terms import FALSE, ONE, TRUE, ZERO, Binary, Compare, Length, Logical, Term, integer
 from ..ir.type_inference import DTYPES
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .function_table import lowers, row_of
 from .lists_of_rows import new_rows, no_items, put_row, rows_of, rows_view, taken_item
 from .structured_control import with_location
@@ -441,6 +441,15 @@ def _append_item(low: Calls, node: ast.Call, called: object, hint: str) -> Array
 @lowers(any, all, arguments=(1, 1))
 def _any_or_all(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     tree = low.tree(node.args[0])
+    if isinstance(tree, TupleExpr) and all(isinstance(t, Scalar) for t in tree.items):
+        terms = [
+            t.term if low.kind_of_tree(t) == "bool" else Compare(("!=",), (t.term, ZERO))
+            for t in tree.items
+            if isinstance(t, Scalar)
+        ]
+        empty: Term = FALSE if called is any else TRUE
+        joined = Logical("or" if called is any else "and", tuple(terms)) if len(terms) > 1 else [*terms, empty][0]
+        return Scalar(joined)
     if tree.rank != 1:
         raise low.source.refuse(node, f"{unparse(node)} of something other than a vector", "write np.any or np.all")
     function, text = (np.any, "np.any") if called is any else (np.all, "np.all")

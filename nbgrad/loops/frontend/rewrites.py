@@ -16,7 +16,7 @@ from ..ir.names import Names
 from .array_expressions import Lowered
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
-from .structured_control import assignment, contains_jump, with_location
+from .structured_control import assignment, contains_jump, flag_assignment, jumps_as_breaks, with_location
 from .syntax import Replaced, all_names, bound_name, number_node, stored_names, subtrees
 
 if TYPE_CHECKING:
@@ -129,12 +129,10 @@ def place_of(s: ast.AST) -> tuple:
 
 
 def can_be_written_out(s: ast.For) -> bool:
-    """Whether a loop over a tuple can be written as its iterations: its body leaves the tuple as it is, and has no
-    jump."""
+    """Whether a loop over a tuple can be written as its iterations: its body leaves the tuple as it is."""
     iterated = {n.id for n in subtrees(s.iter) if isinstance(n, ast.Name)}
     changed = {*stored_names(s.body), *(n.id for n in subtrees(s.target) if isinstance(n, ast.Name))}
-    jumps = s.orelse or any(contains_jump(b) for b in s.body)
-    return not jumps and (is_range(s.iter) or _has_items(s.iter)) and iterated.isdisjoint(changed)
+    return not s.orelse and (is_range(s.iter) or _has_items(s.iter)) and iterated.isdisjoint(changed)
 
 
 def is_range(iterable: ast.expr) -> bool:
@@ -244,16 +242,32 @@ class _WriteOut(ast.NodeTransformer):
         check = ast.Call(bound_name(items_of_loop, "items_of_loop"), [copy.deepcopy(iterable), ast.Constant(count)], [])
         done: list[ast.AST] = [assignment(s, target, value) for target, value in named]
         done.append(with_location(ast.Expr(check), s))
+        iterations: list[list[ast.stmt]] = []
         for k in range(count):
             item = with_location(_item(iterable, k) if isinstance(items, int) else number_node(items[k]), s)
-            done.append(assignment(s, copy.deepcopy(s.target), item))
+            iterations.append([assignment(s, copy.deepcopy(s.target), item)])
             body = with_numbers(s.body, dict(_numbers(s.target, item)))
             for n in (n for t in body for n in subtrees(t) if isinstance(n, ast.For | ast.If)):
                 n.place = (*place, k, *place_of(n))  # type: ignore[union-attr]
             for t in body:
                 more = self.visit(t)
-                done += more if isinstance(more, list) else [more]
-        return done
+                iterations[-1] += more if isinstance(more, list) else [more]
+        if any(map(contains_jump, s.body)):
+            return [*done, *self.with_jumps(s, iterations)]
+        return [*done, *(t for body in iterations for t in body)]
+
+    def with_jumps(self, s: ast.For, iterations: list[list[ast.stmt]]) -> list[ast.stmt]:
+        """Iterations that may be left early, as loops of one iteration each; those after a break are under a test."""
+        left = self.names.fresh("left") if any(contains_jump(b, ast.Break) for b in s.body) else ""
+        done: list[ast.stmt] = []
+        for k, body in reversed(list(enumerate(iterations))):
+            once = ast.Call(bound_name(range, "range"), [ast.Constant(1)], [])
+            loop = ast.For(ast.Name(self.names.fresh("once"), ast.Store()), once, jumps_as_breaks(body, left), [])
+            loop.place = (*place_of(s), k, "once")  # type: ignore[attr-defined]
+            if left and done:
+                done = [ast.If(ast.UnaryOp(ast.Not(), ast.Name(left, ast.Load())), done, [])]
+            done = [with_location(t, s) for t in (loop, *done)]
+        return [flag_assignment(left, False, s), *done] if left else done
 
 
 def _numbers(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, int]]:

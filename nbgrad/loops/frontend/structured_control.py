@@ -17,6 +17,7 @@ __all__ = [
     "falls_through",
     "flag_assignment",
     "flag_breaks",
+    "jumps_as_breaks",
     "own_returns",
     "with_location",
 ]
@@ -95,6 +96,20 @@ def flag_breaks(body: list[ast.stmt], flag: str, jump: type[ast.stmt] = ast.Brea
                 h.body = flagged(h.body)
         statements.append(s)
     return statements
+
+
+def jumps_as_breaks(body: list[ast.stmt], flag: str) -> list[ast.stmt]:
+    """The body of a loop with break for each continue, and ``flag = True`` before each break."""
+
+    class Jumps(ast.NodeTransformer):
+        def visit_Continue(self, s: ast.Continue) -> ast.stmt:
+            return ast.copy_location(ast.Break(), s)
+
+        def generic_visit(self, node: ast.AST) -> ast.AST:
+            own = isinstance(node, ast.For | ast.While | ast.FunctionDef)
+            return node if own else super().generic_visit(node)
+
+    return [Jumps().visit(s) for s in flag_breaks(body, flag)]
 
 
 def assignment(s: ast.stmt | ast.expr, target: ast.expr, value: ast.expr) -> ast.stmt:
