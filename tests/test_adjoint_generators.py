@@ -45,6 +45,20 @@ def changed_name(x):
     return sum(g)
 
 
+def changed_constant(x):
+    c = 2.0
+    g = (v * c for v in x)
+    c = 3.0
+    return sum(g)
+
+
+def changed_constant_of_a_map(x):
+    c = 2.0
+    m = map(lambda v: v * c, x)
+    c = 3.0
+    return sum(m)
+
+
 def read_twice(x):
     g = (v * v for v in x)
     return sum(g) + 3 * sum(g)
@@ -90,8 +104,8 @@ def argument(x):
 
 
 REFUSED = [
-    changed_array, changed_name, read_twice, mapped_twice, read_in_a_loop, read_in_a_comprehension, in_a_tuple,
-    returned, argument,
+    changed_array, changed_name, changed_constant, changed_constant_of_a_map, read_twice, mapped_twice, read_in_a_loop,
+    read_in_a_comprehension, in_a_tuple, returned, argument,
 ]  # fmt: skip
 
 
@@ -99,3 +113,26 @@ REFUSED = [
 def test_refused(f):
     with pytest.raises(TraceError, match="a generator, which is not read where it is made"):
         nb.adjoint(f).value_and_grad(X)
+
+
+# Functions that are called after the iteration that makes them.
+
+
+def kept(x):
+    fs, gs, defaults, later = [], [], [], x * 0.0
+    for i in range(3):
+        fs.append(lambda v: v * (i + 1))  # noqa: B023
+        defaults.append(lambda v, i=i: v * (i + 1))
+
+        def scaled(v):
+            return v * (i + 2)  # noqa: B023
+
+        gs.append(scaled)
+        at_once = lambda v: v * (i + 1)  # noqa: B023, E731
+        later = later + at_once(x)
+    return np.sum(fs[0](x)) + np.sum(gs[1](x)) * 10 + np.sum(defaults[0](x)) * 100 + np.sum(later) * 1000
+
+
+def test_late_binding():
+    with uncompiled():
+        check_derivatives(kept, X, compiled=False)

@@ -117,10 +117,12 @@ class Op(ArrayExpr):
 class SelectExpr(Op):
     """A selection between arrays. `refusal`: the error if it is bound to a name.
 
-    Python would alias one of the arrays there, and a copy would not behave the same.
+    Python would alias one of the arrays there, and a copy would not behave the same. Where it is bound nevertheless, it
+    stands for the arrays `chosen` from.
     """
 
     refusal: Exception | None = None
+    chosen: frozenset[str] = frozenset()
 
 
 @dataclass(eq=False)
@@ -333,7 +335,8 @@ class Elementwise:
                 self.require_equal_lengths(*pair)
         self.comparing_mask = masks
         if isinstance(tree, FromFunction):
-            assert tree.build is not None
+            if tree.build is None:  # uninitialised
+                return ZERO if tree.kind == "int" else Constant(0.0)
             return tree.build(*[t.position() for t in mine])
         assert isinstance(tree, Leaf)
         single = [tree.view.order[d] is not None and _has_unit_length(tree, d) for d in range(tree.rank)]
@@ -451,6 +454,8 @@ class Elementwise:
         self.target = view.at([Variable(t.counter) for t in self.axis_loops])
         value = self.element(tree)
         self.emit_loops([self.store_of(self.target, value)], "")
+        if isinstance(tree, SelectExpr):
+            self.low.note_standing(name, tree.chosen)  # type: ignore[attr-defined]
         return view
 
     def dtype(self, tree: ArrayExpr) -> Term:

@@ -11,6 +11,8 @@ import copy
 import inspect
 from collections.abc import Callable
 
+import numpy as np
+
 from ..ir.statements import Grow, Store, walk
 from ..ir.tapes import GROWN
 from ..ir.terms import ZERO, Term, Variable
@@ -21,19 +23,21 @@ from .array_expressions import (
     Leaf,
     Lowered,
     Scalar,
+    SelectExpr,
     Static,
     TupleExpr,
     copy_of_values,
     leaves,
     record_order,
 )
+from .function_table import DEFINITIONS
 from .growing_lists import is_list
 from .lists_of_rows import set_item
 from .mod_ref import modified_arrays
 from .records import assign_to_record
 from .scope import Pack
 from .static_values import bind_static
-from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse
+from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse, written_name
 from .tuple_assignments import TupleAssignments
 from .views import Axis, View, axis_length
 
@@ -169,19 +173,31 @@ class Assignments(TupleAssignments):
 
     def bind_array(self, s: ast.stmt, name: str, tree: ArrayExpr, value: ast.expr) -> None:
         """Bind a name to an array: by reusing its own array, by a copy, or by an alias."""
+        if isinstance(tree, SelectExpr) and tree.refusal is not None:
+            raise tree.refusal
+        if (
+            isinstance(tree, Leaf)
+            and tree.fresh
+            and any(array == tree.view.name and n != name for n, array in self.owners.items())
+        ):
+            tree = Leaf(tree.view)  # it is another name's already
         if isinstance(tree, Leaf) and name in self.arrays and self.arrays[name] == tree.view:
             return  # the array that it has, as a called function returned it
         local = self.local(ast.Name(name, ast.Store()))
         if name in self.tuples or (self.lowered_function.ranks.get(local) == 0 and name not in self.arrays):
             self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
-        base, standing = self.user_variable(name), self.stands_for(tree)
+        base, standing = self.user_variable(name), self.stands_for(tree) | self.diagonal_of(tree, value)
         if isinstance(tree, Leaf) and tree.fresh and base in self.rebound and not self.is_whole(tree.view):
             tree = copy_of_values(tree)  # of which the name is to be the whole, as with keepdims
         owner, straight = self.owners.get(name), self.runs_once and self.at_function_level
         self.copy_back(s, owner)
         alias = isinstance(tree, Leaf) and not tree.fresh
         if owner is not None and not straight and name in self.arrays:
+            if owner in self.lowered_function.parameters:  # the caller's
+                self.split_if_reused(name)
+                what = f"another array under the name {name}, which is an argument,"
+                raise self.source.refuse(s, what, "use another name")
             in_part = not self.is_whole(self.arrays[name])
             if in_part or (alias and not self.transfers_ownership(name, value) and not self.read_only(name, value)):
                 self.split_if_reused(name)
@@ -196,9 +212,15 @@ class Assignments(TupleAssignments):
             if mixed:
                 raise self.source.refuse(s, f"{name} is a list here and an array there", "use another name")
             if tree.rank != self.lowered_function.ranks[owner]:
+                self.shared.may_decide.update(*self.shared.tests_around)
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
             if self.decided_by and Elementwise(self, s).exchanges_axes(tree, Leaf(self.whole_view(owner))):
                 self.lowered_function.deciding |= self.decided_by
+            if self.would_broadcast(s, tree, Leaf(self.whole_view(owner))):
+                self.may_differ_by_iteration(in_ranges=True)
+                self.shared.may_decide.update(*self.shared.tests_around)
+                what = f"{written_name(name)} gets an axis of length 1 in place of a longer one"
+                raise self.source.refuse(s, what, "use another name")
             if name in self.may_alias_caller:
                 what = f"a new array {name}, which is swapped with a parameter"
                 raise self.source.refuse(s, what, f"write {name}[:] = ...")
@@ -233,8 +255,16 @@ class Assignments(TupleAssignments):
         if not alias:
             self.owners[name] = view.name
             self.note_standing(view.name, standing)
-            if view.name in self.shared.holders or name in self.tuple_owner:
+            if standing or view.name in self.shared.holders or name in self.tuple_owner:
                 self.note_name(view.name, name)
+
+    def diagonal_of(self, tree: ArrayExpr, value: ast.expr) -> set[str]:
+        """The matrix that an array is the diagonal of, which NumPy does not copy."""
+        match value:
+            case ast.Call(args=[of, *_]) if tree.rank == 1 and self.function_of(value.func) is DEFINITIONS[np.diag]:
+                view = self.array(ast.Name(base_name(of), ast.Load())) if base_name(of) else None
+                return set() if view is None else {self.storage_of(view.name)}
+        return set()
 
     def same_shape_and_kind(self, s: ast.stmt, tree: ArrayExpr, owner: str) -> bool:
         """Whether `tree` provably has the shape and kind of the array `owner`."""

@@ -110,6 +110,10 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
         raise low.source.refuse(
             node, f"values of different forms in {unparse(node)}", "give numbers, or arrays with as many axes, in both"
         )
+    if first.rank and low.would_broadcast(node, first, second):
+        low.shared.may_decide |= test.named
+        what = f"arrays in {unparse(node)}, of which one has an axis of length 1 where that of the other may be longer"
+        raise low.source.refuse(node, what, "write statements, with a name for each")
     selected = combine(partial(Select, test), [first, second])
     if not isinstance(selected, Op):
         return selected
@@ -118,7 +122,9 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     copied = all(_never_written(low, view) or _last_use(low, node, operand) for view, operand in aliased)
     what = "a name for one array or another, where one may be written in place,"
     instead = "copy them: a.copy() if c else b.copy(), or test a bool that is an argument"
-    return SelectExpr(selected.build, selected.args, refusal=None if copied else low.source.refuse(node, what, instead))
+    refusal = None if copied else low.source.refuse(node, what, instead)
+    chosen = frozenset(low.storage_of(view.name) for view, operand in aliased if not _last_use(low, node, operand))
+    return SelectExpr(selected.build, selected.args, refusal=refusal, chosen=chosen)
 
 
 def _last_use(low: Expressions, node: ast.IfExp, operand: ast.expr) -> bool:

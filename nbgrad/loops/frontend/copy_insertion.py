@@ -12,12 +12,13 @@ from collections.abc import Container, Mapping
 
 from ..ir.statements import Assign, Check, If, Swap
 from ..ir.terms import FALSE, TRUE, Compare, Shape, Unary, Variable, integer
-from .array_expressions import ArrayExpr, Elementwise, Leaf, TupleExpr, copy_of_values, leaves
+from .array_expressions import ArrayExpr, Elementwise, Leaf, SelectExpr, TupleExpr, copy_of_values, leaves
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
 from .partial_evaluation import static_truth
 from .static_values import makes_functions
+from .structured_control import own_returns
 from .syntax import count_mentions, stored_names, subtrees, unparse, written_name
 from .views import View
 
@@ -34,13 +35,20 @@ class CopyInsertion(Calls):
         raise NotImplementedError
 
     def find_rebound_names(self, body: list[ast.stmt]) -> None:
-        """Note the names that are bound to new arrays inside a loop or branch."""
-        inner = [t for s in self.taken(body) if isinstance(s, ast.For | ast.While | ast.If) for t in subtrees(s)]
+        """Note the names that are bound to new arrays inside a loop or branch, or where a return may have come before;
+        and parameters that are bound to views of other arrays there."""
+        inner: list[ast.AST] = []
+        returned = False
+        for s in self.taken(body):
+            inner += subtrees(s) if returned or isinstance(s, ast.For | ast.While | ast.If) else []
+            returned |= bool(own_returns([s]))
+        parameters = set(self.source.signature.parameters)
         self.rebound = {
             n
             for t in inner
-            if isinstance(t, ast.Assign) and not is_swap(t) and not isinstance(t.value, ast.Subscript)
+            if isinstance(t, ast.Assign) and not is_swap(t)
             for n in stored_names([t])
+            if n in parameters or not isinstance(t.value, ast.Subscript)
         }
 
     def taken(self, body: list[ast.stmt]) -> list[ast.stmt]:
@@ -113,7 +121,9 @@ class CopyInsertion(Calls):
         copies[copy.name] = copies.get(original, frozenset()) | {original}
 
     def stands_for(self, tree: ArrayExpr) -> frozenset[str]:
-        """The arrays that an array may be a read-only copy of, as a function returned it."""
+        """The arrays that an array may be a read-only copy of, as a function returned it, or be chosen from."""
+        if isinstance(tree, SelectExpr):
+            return tree.chosen.union(*(self.shared.read_only_copies.get(n, frozenset()) for n in tree.chosen))
         copy = self.storage_of(tree.view.name) if isinstance(tree, Leaf) and tree.fresh else ""
         return self.shared.read_only_copies.get(copy, frozenset())
 
@@ -195,6 +205,12 @@ class CopyInsertion(Calls):
         self.bind_owned_copy(name, copy)
         self.memory_slot(copy.name, len(self.swapped_parameters))
         self.swapped_parameters.append(view)
+        self.swapped_copies.add(copy.name)
+
+    def caller_may_have(self, array: str) -> frozenset[str]:
+        """The caller's arrays that the array `array` of a function stands for after swaps of its parameters."""
+        swapped = array in self.swapped_copies
+        return frozenset(self.storage_of(v.name) for v in self.swapped_parameters) if swapped else frozenset()
 
     def bind_writable_copy(self, name: str, view: View, node: ast.AST) -> None:
         """Bind `name` to a writable copy of a parameter. It is written back into the parameter before `name` is first

@@ -197,6 +197,13 @@ class Expressions(Slices):
         axes = self.shared.lists.get(tree.view.name, 0) if isinstance(tree, Leaf) else 0
         return axes > 0 and tree.rank > self.lowered_function.ranks[tree.view.name] - axes  # type: ignore[attr-defined]
 
+    def would_broadcast(self, node: ast.AST, tree: ArrayExpr, other: ArrayExpr) -> bool:
+        """Whether an axis of one array has length 1, for certain, and that of the other may be longer."""
+        lengths = [[self.with_known_integers(n) for n in Elementwise(self, node).lengths(t)] for t in (tree, other)]
+        differing = [{a, b} for a, b in zip(*lengths, strict=True) if (a is ONE) is not (b is ONE)]
+        self.shared.may_decide.update(*[n.named for pair in differing for n in pair])
+        return bool(differing)
+
     def lower_comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ArrayExpr:
         raise NotImplementedError
 
@@ -315,6 +322,8 @@ class Expressions(Slices):
             return self.copied_list(
                 node, view, view.rank - self.lowered_function.ranks[view.name] + self.shared.lists[view.name]
             )
+        if view.rank and isinstance(node.value, ast.Attribute) and node.value.attr == "flat":
+            return copy_of_values(Leaf(view))
         return Leaf(view) if view.rank else Scalar(view.at([]))
 
     def copied_list(self, node: ast.AST, view: View, axes: int) -> Leaf:

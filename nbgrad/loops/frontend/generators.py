@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from itertools import pairwise
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .syntax import subtrees, unparse
+from .syntax import stored_names, subtrees, unparse
 
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["check_argument", "check_generators"]
+__all__ = ["called_later", "check_argument", "check_generators"]
+
+#: Methods that keep what they are given.
+_KEEPING = ("append", "insert", "extend", "setdefault", "update", "add")
 
 
 def check_generators(source: Source, function: ast.FunctionDef) -> ast.FunctionDef:
@@ -28,11 +31,16 @@ def check_generators(source: Source, function: ast.FunctionDef) -> ast.FunctionD
     uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
     for n in nodes:
         for block in (getattr(n, name, None) for name in ("body", "orelse", "finalbody")):
-            statements = [s for s in block if not _is_constant(s)] if isinstance(block, list) else []
-            for s, following in pairwise(statements):
+            block = block if isinstance(block, list) else []
+            for k, s in enumerate(block):
                 match s:
-                    case ast.Assign(targets=[ast.Name(name)]) if uses[name] == 2 and name in _read_first(following):
-                        allowed.add(id(s.value))
+                    case ast.Assign([ast.Name(name)], ast.GeneratorExp() as made) if uses[name] == 2:
+                        read = {n.id for n in subtrees(made) if isinstance(n, ast.Name)}
+                        rest = [
+                            t for t in block[k + 1 :] if not _is_constant(t) or not read.isdisjoint(stored_names([t]))
+                        ]
+                        if rest and name in _read_first(rest[0]):
+                            allowed.add(id(made))
     for n in nodes:
         if isinstance(n, ast.GeneratorExp) and id(n) not in allowed:
             raise _refusal(source, n)
@@ -73,6 +81,32 @@ def _read_first(s: ast.stmt) -> list[str]:
             once = {id(t) for t in subtrees(n.generators[0].iter)} if not isinstance(n, ast.Lambda) else set()
             repeated |= {id(t) for t in subtrees(n)} - once
     return [n.id for n in subtrees(node) if isinstance(n, ast.Name) and id(n) not in repeated]
+
+
+def called_later(body: Sequence[ast.AST]) -> set[ast.AST]:
+    """The functions defined in the body of a loop that may be called after the iteration that makes them: by all but a
+    call, or an argument of one, that comes after them there."""
+    made: dict[str, list[ast.AST]] = {}
+    used_at_once: set[ast.AST] = set()
+    for n in (n for s in body for n in subtrees(s)):
+        match n:
+            case ast.Call(func=function, args=args) if getattr(function, "attr", "") not in _KEEPING:
+                used_at_once |= {function, *args, *(k.value for k in n.keywords)}
+            case ast.Assign([ast.Name(name)], ast.Lambda() as function):
+                made.setdefault(name, []).append(function)
+            case ast.FunctionDef(name=name):
+                made.setdefault(name, []).append(n)
+    later: set[ast.AST] = set()
+    bound = {function for functions in made.values() for function in functions}
+    for n in (n for s in body for n in subtrees(s)):
+        if isinstance(n, ast.Lambda) and n not in bound and n not in used_at_once:
+            later.add(n)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id in made:
+            functions = made[n.id]
+            before = any((n.lineno, n.col_offset) < (f.lineno, f.col_offset) for f in functions)  # type: ignore[attr-defined]
+            if n not in used_at_once or before:
+                later |= {*functions}
+    return later
 
 
 def check_argument(caller: Source, argument: ast.expr, called: Source, parameter: str) -> None:

@@ -321,6 +321,7 @@ class Lowering(Results, Iteration):
         test = self.test(s.test)
         outside, self.decided_by = self.decided_by, deciding_parameters(self, test)
         self.shared.may_decide |= self.decided_by
+        self.shared.tests_around.append(test.named)
         line, self.line = self.line, ""
         above, self.enclosing_branches = self.enclosing_branches, (*self.enclosing_branches, self.block_position)
         with self.nested_block():
@@ -328,6 +329,7 @@ class Lowering(Results, Iteration):
         with self.nested_block():
             second = self.block(orelse)
         self.enclosing_branches, self.decided_by = above, outside
+        self.shared.tests_around.pop()
         self.out.append(If(test, first, second, line=line))
 
     def test(self, node: ast.expr) -> Term:

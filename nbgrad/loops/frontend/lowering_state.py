@@ -65,6 +65,7 @@ class LoweringState:
     ranges_around: list[EnclosingRange] = field(default_factory=list)  # enclosing loops
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
+    tests_around: list[frozenset[str]] = field(default_factory=list)  # the names in the tests of branches around
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place
     sources: dict[Callable, Source] = field(default_factory=dict)  # of called functions
     attempts: list[Attempt] = field(default_factory=list)  # the bodies of try around what is being lowered

@@ -60,4 +60,4 @@ for _function in OPERATORS:
     _number = getattr(_function, "nin", 1)
     lowers(_function, arguments=(_number, _number))(_operator)
 for _method in (np.ndarray.conj, np.ndarray.conjugate):
-    lowers(_method, arguments=(1, 1))(lambda low, node, called, hint: _operator(low, node, np.conj, hint))
+    lowers(_method, arguments=(1, 1), shares=True)(lambda low, node, called, hint: low.tree(node.args[0]))  # of reals

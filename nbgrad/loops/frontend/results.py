@@ -55,6 +55,7 @@ class Results(Assignments):
         super().__init__(source, shared, outer, around)
         self.result: ArrayExpr | None = None
         self.returned_before = False
+        self.standing: dict[str, frozenset[str]] = {}  # what the arrays of a result are going to stand for
         self.shared_results: set[str] = set()  # arrays created for the results of several returns
         self.returns = sum(isinstance(n, ast.Return) for n in subtrees(source.node))
         self.returned_flag = ""
@@ -68,6 +69,9 @@ class Results(Assignments):
         if self.returned_before and not same_results(result, previous):
             raise self.source.refuse(s, *(_OTHER_FORM if result and previous else _PERHAPS_NONE))
         self.write_back_parameters()
+        for array, originals in self.standing.items():
+            self.note_standing(array, originals)
+        self.standing = {}
         self.result, self.returned_before = result, True
 
     def returns_values(self) -> bool:
@@ -97,9 +101,12 @@ class Results(Assignments):
                 tree = copy_of_values(tree)  # nothing writes it afterwards
             view = self.view_of(tree, node, "result")
             own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
+            standing = self.stands_for(Leaf(view, True)) | self.caller_may_have(view.name)
             if self.returns > 1 and (own or not self.inlined) and self.returns_differ(path):
                 if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
+                    standing |= self.shared.read_only_copies.pop(previous.view.name, frozenset())  # it is set anew
                     self.write_elements(node, self.with_lengths_of(node, previous.view.name, view, path), Leaf(view))
+                    self.standing[previous.view.name] = standing
                     return previous
                 name = self.names.fresh("result")
                 self.shared.varying_axes[name] = {
@@ -115,6 +122,8 @@ class Results(Assignments):
             ):
                 view = self.copy_of(view, node, self.names.fresh("result"))
             used.add(view.name)
+            if self.inlined:
+                self.standing[view.name] = standing
             return Leaf(view)
         assert isinstance(tree, Scalar)
         name = name_of(previous.term) if isinstance(previous, Scalar) else ""

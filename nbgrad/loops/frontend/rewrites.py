@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..ir.names import Names
 from .array_expressions import Lowered
+from .generators import called_later
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
 from .structured_control import assignment, contains_jump, flag_assignment, jumps_as_breaks, with_location
@@ -144,12 +145,30 @@ def is_range(iterable: ast.expr) -> bool:
 
 
 def with_numbers(body: list[N], numbers: Mapping[str, int]) -> list[N]:
-    """A copy of the body of a loop with these numbers in place of names, unless it sets them itself."""
+    """A copy of the body of a loop with these numbers in place of names, unless it sets them itself, and not in
+    functions that may be called later than this iteration: they read what the names are then."""
     nodes = [n for s in body for n in subtrees(s)]
     own = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     own |= {n.arg for n in nodes if isinstance(n, ast.arg)} | {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
-    replaced = Replaced({name: k for name, k in numbers.items() if name not in own})
-    return [replaced.visit(copy.deepcopy(s)) for s in body]
+    body = [copy.deepcopy(s) for s in body]
+    replaced = _Numbered({name: k for name, k in numbers.items() if name not in own}, called_later(body))
+    return [replaced.visit(s) for s in body]
+
+
+class _Numbered(Replaced):
+    """Replaces names by numbers, but in the bodies of the functions `later`."""
+
+    def __init__(self, names: Mapping[str, int], later: Collection[ast.AST]) -> None:
+        super().__init__(names)
+        self.later = later
+
+    def visit_Lambda(self, node: ast.Lambda | ast.FunctionDef) -> ast.AST:
+        if node not in self.later:
+            return self.generic_visit(node)
+        node.args = self.visit(node.args)  # defaults are evaluated now
+        return node
+
+    visit_FunctionDef = visit_Lambda
 
 
 def items_of_loop(iterable: object, count: int) -> None:

@@ -105,6 +105,7 @@ class TupleAssignments(CopyInsertion):
             instead = "use another name, or an array with one axis more; loops over few known numbers are unrolled"
             refused = self.source.refuse(s, f"the tuple or list {name} gets another form", instead)
             self.list_of_rows(self.user_variable(name), refused)
+            self.shared.may_decide.update(*self.shared.tests_around)
             raise refused
         copies: list[str] = []
         if known is not None:
