@@ -127,6 +127,12 @@ class CopyInsertion(Calls):
         copy = self.storage_of(tree.view.name) if isinstance(tree, Leaf) and tree.fresh else ""
         return self.shared.read_only_copies.get(copy, frozenset())
 
+    def as_it_was(self, s: ast.AST, tree: Leaf) -> Leaf:
+        """An array that a loop is over and whose name its body binds to others: a copy, which stands for it."""
+        copy = self.copy_of(tree.view, s, "")
+        self.note_standing(copy.name, self.stands_for(Leaf(tree.view, True)) | {self.storage_of(tree.view.name)})
+        return Leaf(copy)
+
     def note_standing(self, array: str, originals: frozenset[str]) -> None:
         """Note that an array has the values of a read-only copy, and stands for what that is of."""
         if originals:

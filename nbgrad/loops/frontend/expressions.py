@@ -387,6 +387,7 @@ class Expressions(Slices):
     copy_of: Callable[..., View]  # of CopyInsertion
     stands_for: Callable[..., frozenset[str]]
     note_standing: Callable[..., None]
+    as_it_was: Callable[..., Leaf]
     release_items: Callable[..., None]
 
     def tuple_as_array(self, node: ast.AST, tree: TupleExpr) -> View:

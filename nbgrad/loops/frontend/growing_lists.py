@@ -412,7 +412,7 @@ def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayE
     return Leaf(View(vector.name, (Axis(ZERO, count),), (0,)))
 
 
-@lowers(list_copy, arguments=(1, 1))
+@lowers(list_copy, arguments=(1, 1), shares=True)
 def _list_copy(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return low.copied_list(node, low.view(node.args[0]), 1)
 

@@ -276,9 +276,8 @@ class Iteration(Unrolling):
                 sizes: list[Term]) -> None:  # fmt: skip
         """`elements` for an array, or for a tuple of scalars."""
         tree = self.tree(iterable)
-        moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
-        if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
-            raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
+        if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in self.arrays_of(stored_names(s.body)):
+            tree = self.as_it_was(s, tree)
         if is_record(tree):
             sizes.append(shape_of_record(self, s, tree)[0])  # type: ignore[arg-type]
             first.append(assignment(s, target, ast.Subscript(Lowered(tree), _number(counter), ast.Load())))

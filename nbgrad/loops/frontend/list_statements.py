@@ -48,6 +48,8 @@ class ListStatements(ast.NodeTransformer):
         for block in blocks:
             for k, s in enumerate(block):
                 match s:
+                    case ast.Assign([ast.Name()], ast.BinOp(op=ast.Add(), right=ast.List())):
+                        pass  # longer by these
                     case ast.Assign([ast.Name(id=name) as target], value) if name in self.lists:
                         rest = block[k + 1 :]
                         uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]

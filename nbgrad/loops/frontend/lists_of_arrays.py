@@ -124,7 +124,7 @@ def with_item(items: tuple, index: int, value: Any) -> Any:
     """A tuple with another item in one place."""
 
 
-@lowers(with_item, arguments=(3, 3))
+@lowers(with_item, arguments=(3, 3), shares=True)
 def _with_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     tree, new = low.tree(node.args[0]), low.tree_or_static(node.args[2])
     index = low.value(node.args[1])

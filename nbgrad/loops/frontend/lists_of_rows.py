@@ -156,7 +156,7 @@ def taken_item(rows: RowList, count: int) -> None:
     """The last item, which leaves the list."""
 
 
-@lowers(taken_item, arguments=(2, 2), writes=True)
+@lowers(taken_item, arguments=(2, 2), writes=True, shares=True)
 def _taken_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     rows, count = rows_of(low, node.args[0]), low.name_or_constant(low.value(node.args[1]))
     assert rows is not None
@@ -176,7 +176,7 @@ def exchanged_item(value: object) -> None:
     """An item that only changes its place with others."""
 
 
-@lowers(held_item, exchanged_item, arguments=(1, 1))
+@lowers(held_item, exchanged_item, arguments=(1, 1), shares=True)
 def _held_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     tree = low.tree_or_static(node.args[0])
     array = tree.view.name if isinstance(tree, Leaf) and not tree.fresh else ""
@@ -193,7 +193,7 @@ def moved_item(value: object) -> None:
     """What was held, by a name that is not read again."""
 
 
-@lowers(moved_item, arguments=(1, 1))
+@lowers(moved_item, arguments=(1, 1), shares=True)
 def _moved_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     tree = low.tree_or_static(node.args[0])
     held = isinstance(tree, Leaf) and tree.view.name in low.shared.held

@@ -16,8 +16,9 @@ from ...backends.numba.compile import vectorized_function
 from ...backends.numba.wrapped_functions import is_overloaded, wrapped_function
 from ..custom_rules import rule_of
 from .function_table import is_known, row_of
+from .growing_lists import append_item
 from .source import Source
-from .syntax import first_name, subtrees
+from .syntax import bound_to, first_name, subtrees
 from .wrapped_calls import output_nodes
 
 __all__ = ["modified_arrays"]
@@ -39,6 +40,23 @@ class _ModRef:
         self.local |= {n.arg for n in self.nodes if isinstance(n, ast.arg)}
         self.parameters = {n.arg for n in subtrees(node.args) if isinstance(n, ast.arg)}
         self.inner = {n.name: n for n in self.nodes if isinstance(n, ast.FunctionDef)}
+        self.containers: set[str] = set()  # names of tuples and lists, which share their elements where they are joined
+        while more := {t.id for n in self.nodes if isinstance(n, ast.Assign) and self.is_container(n.value)
+                       for t in n.targets if isinstance(t, ast.Name)} - self.containers:  # fmt: skip
+            self.containers |= more
+
+    def is_container(self, node: ast.expr) -> bool:
+        """Whether an expression is a tuple or list that is made here."""
+        match node:
+            case ast.Tuple() | ast.List() | ast.ListComp():
+                return True
+            case ast.BinOp(op=ast.Add() | ast.Mult(), left=left, right=right) | ast.IfExp(body=left, orelse=right):
+                return self.is_container(left) or self.is_container(right)
+            case ast.Subscript(value, ast.Slice()):
+                return self.is_container(value)
+            case ast.Name(id=name):
+                return name in self.containers
+        return False
 
     def modified_names(self) -> set[str]:
         """The names that may be written: direct writes, closed over sharing."""
@@ -50,6 +68,8 @@ class _ModRef:
                     written |= set(self.may_alias(n))
                 case ast.AugAssign(target=target):
                     written |= set(self.may_alias(target))
+                case ast.Call(args=[of, _, item]) if bound_to(n.func) is append_item:
+                    groups.append({*self.may_alias(of), *self.may_alias(item)})
                 case ast.Call() if not self.is_read_only_call(n):
                     written |= {m for part in self.written_parts(n) for m in self.may_alias(part)}
                 case ast.Assign(targets=targets, value=value):
@@ -57,7 +77,9 @@ class _ModRef:
                     groups += [
                         {*self.may_alias(t), *self.may_alias(v)} for t, v in pairs if not isinstance(t, ast.Subscript)
                     ]
-                case ast.For(target=target, iter=over) if not self.allocates_result(over):
+                case ast.For(target=target, iter=over) | ast.comprehension(target=target, iter=over) if (
+                    not self.allocates_result(over)
+                ):
                     groups.append({*self.may_alias(target), *(m.id for m in subtrees(over) if isinstance(m, ast.Name))})
         grew = True
         while grew:
@@ -81,9 +103,16 @@ class _ModRef:
             case ast.Dict(values=values):
                 for e in values:
                     yield from self.may_alias(e)
+            case ast.ListComp() | ast.GeneratorExp():
+                yield from self.may_alias(node.elt)
+            case ast.NamedExpr():
+                yield from self.may_alias(node.value)
             case ast.IfExp():
                 yield from self.may_alias(node.body)
                 yield from self.may_alias(node.orelse)
+            case ast.BinOp() if self.is_container(node):
+                yield from self.may_alias(node.left)
+                yield from self.may_alias(node.right)
             case ast.Call() if not self.allocates_result(node):
                 called = self.analyse_callee(node)
                 returns = called.nodes if called is not None else []

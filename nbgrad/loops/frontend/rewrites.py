@@ -39,6 +39,8 @@ __all__ = [
 
 N = TypeVar("N", bound=ast.AST)
 
+#: The last part of the place of a loop that is an iteration of one that was written out.
+_ONCE = "once"
 #: The number of items that a loop is over, or the numbers if it is over a range.
 Items = int | list[int]
 
@@ -133,7 +135,8 @@ def can_be_written_out(s: ast.For) -> bool:
     """Whether a loop over a tuple can be written as its iterations: its body leaves the tuple as it is."""
     iterated = {n.id for n in subtrees(s.iter) if isinstance(n, ast.Name)}
     changed = {*stored_names(s.body), *(n.id for n in subtrees(s.target) if isinstance(n, ast.Name))}
-    return not s.orelse and (is_range(s.iter) or _has_items(s.iter)) and iterated.isdisjoint(changed)
+    once = place_of(s)[-1:] == (_ONCE,)
+    return not (s.orelse or once) and (is_range(s.iter) or _has_items(s.iter)) and iterated.isdisjoint(changed)
 
 
 def is_range(iterable: ast.expr) -> bool:
@@ -282,7 +285,7 @@ class _WriteOut(ast.NodeTransformer):
         for k, body in reversed(list(enumerate(iterations))):
             once = ast.Call(bound_name(range, "range"), [ast.Constant(1)], [])
             loop = ast.For(ast.Name(self.names.fresh("once"), ast.Store()), once, jumps_as_breaks(body, left), [])
-            loop.place = (*place_of(s), k, "once")  # type: ignore[attr-defined]
+            loop.place = (*place_of(s), k, _ONCE)  # type: ignore[attr-defined]
             if left and done:
                 done = [ast.If(ast.UnaryOp(ast.Not(), ast.Name(left, ast.Load())), done, [])]
             done = [with_location(t, s) for t in (loop, *done)]

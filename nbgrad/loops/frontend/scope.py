@@ -8,7 +8,7 @@ top of the outermost function.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -314,7 +314,7 @@ class Scope(IntegerBounds):
 
     def enter(self, stored: set[str]) -> None:
         """Begin a loop: names that it rebinds to other arrays are uncertain at the start of an iteration."""
-        moved = {self.owners[n] for n in stored if n in self.owners}
+        moved = self.arrays_of(stored)
         for name, view in list(self.arrays.items()):
             if self.owners.get(name) != view.name and (
                 self.user_variable(name) in stored or self.storage_of(view.name) in moved
@@ -325,6 +325,10 @@ class Scope(IntegerBounds):
             self.string_bindings[name] = UNCERTAIN
         for name in stored & set(self.functions):
             self.functions[name] = UNCERTAIN
+
+    def arrays_of(self, names: Container[str]) -> set[str]:
+        """The arrays that these names own, and the items of these tuples."""
+        return {array for n, array in self.owners.items() if self.user_variable(n) in names}
 
     def invalidate_views(self, name: str) -> None:
         """Invalidate the views of the array `name`, which is about to hold another array's values."""

@@ -74,6 +74,7 @@ class Unrolling(Calls):
             return items
         counts = isinstance(iterable, ast.Call) and self.function_of(iterable.func) in (range, reversed)
         plain = (items or counts) and all(all_scalars(t) and not has_instance(t) for t in items)
+        plain = plain and len({len(t.items) for t in items if isinstance(t, TupleExpr)}) < 2  # or else no array
         made = isinstance(iterable, ast.ListComp | ast.GeneratorExp)  # its elements are lowered already
         return None if plain and not made else items
 
@@ -189,14 +190,14 @@ class Unrolling(Calls):
         if isinstance(tree, TupleExpr):
             return TupleExpr([self.value_before_loop(s, t, moved) for t in tree.items], tree.tuple_class)
         if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:
-            raise self.source.refuse(s, "a loop over an array that its body rebinds", "give the new one another name")
+            return self.as_it_was(s, tree)
         if isinstance(tree, Scalar) and distance(tree.term, ZERO) is not None:  # a number
             return tree
         return Leaf(self.snapshot_view(tree.view)) if isinstance(tree, Leaf) else self.evaluate_first(s, tree)
 
     def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
         """Unroll a loop."""
-        moved = {self.owners[n] for n in stored_names(s.body) if n in self.owners}
+        moved = self.arrays_of(stored_names(s.body))
         items = [self.value_before_loop(s, t, moved) for t in items]
         around = self.unrolled_loop, self.unrolling
         if not self.unrolling and can_be_written_out(s):  # an inner loop may have other items in each iteration
