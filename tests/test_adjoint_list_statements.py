@@ -82,7 +82,162 @@ def replaced_in_a_loop(m):
     return s
 
 
-FORMS = [added_to, multistep, exchanged, sorted_by_sums, of_numbers, replaced, replaced_in_a_loop]
+def one_and_two(x):
+    return [x, x * 2]
+
+
+def multiples(x, n):
+    out = []
+    for i in range(n):
+        out.append(x * (i + 1))
+    return out
+
+
+def squares(x):
+    out = []
+    for v in x:
+        out.append(v * v)
+    return out
+
+
+def returned_by_functions(m):
+    x, s = m[1], 0.0
+    for w in one_and_two(x):
+        s += np.sum(w * w)
+    a, b = one_and_two(x)
+    c, d, e = multiples(x, 3)
+    many = multiples(x, len(x) * 20)
+    ys = squares(x)
+    return s + np.sum(a * b + c * d * e) + np.sum(many[-1]) + len(many) + sum(ys) + ys[1] + np.sum(np.array(ys) ** 2)
+
+
+def momentum(m):
+    params = [m[0], m[1]]
+    vel = [np.zeros_like(m[0]), np.zeros_like(m[1])]
+    for _ in range(3):
+        w, a = params
+        grads = [np.cos(w) * a, np.sin(w) * a]
+        vel = [0.9 * v + g for v, g in zip(vel, grads, strict=True)]
+        params = [p - 0.1 * v for p, v in zip(params, vel, strict=True)]
+    return np.sum(params[0]) + np.sum(params[1] ** 2)
+
+
+def passed_on(m):
+    def total(ls):
+        return sum(np.sum(part * part) for part in ls)
+
+    ls = [m[0], m[1] * 2]
+    twice, joined = [m[0]] * 2, [m[0]] + [m[1]]
+    return total(ls) + np.sum(np.mean(ls, axis=0)) + np.sum(np.stack(ls)[1]) + np.sum(twice[0] * twice[1] * joined[1])
+
+
+def popped_in_expressions(m):
+    skips = [m[0], m[0] * 2, m[0] * 3]
+    h = np.tanh(skips.pop())
+    h = h + skips.pop()
+    skips.append(h)
+    skips.append(skips.pop(0))
+    y, s = [v * 2 for v in m[1]], 0.0
+    while y:
+        s += np.sin(y.pop()) * len(y)
+    return np.sum(h) + len(skips) + np.sum(skips[-1]) + s
+
+
+def two_loop_recursion(m):
+    x, ss, ys = m[0] + 0.5, [], []
+    g = np.sin(x)
+    for _ in range(4):
+        q = g
+        for s, y in zip(reversed(ss), reversed(ys), strict=True):
+            q = q - np.sum(s * q) / np.sum(s * y) * y
+        for s, y in zip(ss, ys, strict=True):
+            q = q + np.sum(s * q) / np.sum(s * y) * 0.1 * s
+        following = x - 0.1 * q
+        ss.append(following - x)
+        ys.append(np.sin(following) - g)
+        x, g = following, np.sin(following)
+    return np.sum(x)
+
+
+TABLEAU = ((), (0.5,), (0.0, 0.5), (0.0, 0.0, 1.0))
+
+
+def runge_kutta(m):
+    y = m[0]
+    for _ in range(2):
+        ks = []
+        for row in TABLEAU:
+            z = y
+            for c, k in zip(row, ks, strict=True):
+                z = z + 0.1 * c * k
+            ks.append(np.sin(z))
+        y = y + 0.1 * (ks[0] + 2 * ks[1] + 2 * ks[2] + ks[3]) / 6
+    return np.sum(y)
+
+
+def left_by_a_break(m):
+    vs, s = (m[0, :2], m[0], m[1, :1]), 0.0
+    for v in vs:
+        t = v * 2
+        if s > 1.5:
+            s += 100.0
+            break
+        if np.sum(v) < 0.25:
+            continue
+        for e in t:
+            if e > 0.5:
+                break
+            s += e
+        s += np.sum(t)
+    return s
+
+
+def left_by_a_return(m):
+    vs, s = (m[0, :2], m[0], m[1, :1]), 0.0
+    for v in vs:
+        t = v * 2
+        if s > 1.0:
+            return s * 2 + np.sum(t)
+        s += np.sum(t)
+    return s
+
+
+def any_of(m):
+    vs, s = (m[0, :2], m[1]), 0.0
+    if any(np.sum(v) > 1 for v in vs):
+        s = 1.0 * np.sum(vs[0])
+    if all([np.sum(v) > 1 for v in vs]) or any(v.size > 5 for v in vs):
+        s += 2.0 * vs[0][0]
+    ws = tuple(np.tanh(v) for v in vs)
+    return s + np.sum(ws[1]) + all(v.size > 0 for v in vs)
+
+
+def gone_over_and_replaced(m):
+    ls, s = [m[0], m[1]], 0.0
+    for v in ls:
+        ls = [u + v for u in ls]
+        s += np.sum(v * ls[0])
+    x = m[2]
+    for v in x:
+        x = x * v
+    return s + np.sum(x)
+
+
+def gone_over_and_set(m):
+    ls = [m[0], m[1], m[2]]
+    for i, v in enumerate(ls):
+        ls[(i + 1) % 3] = v * 0.5
+    for v in ls:
+        ls[2] = v * v
+    rows = [r * 1.0 for r in m]
+    for v in rows:
+        rows[2] = v * v
+    return np.sum(ls[0]) + np.sum(ls[2] * m[1]) + np.sum(rows[2])
+
+
+FORMS = [added_to, multistep, exchanged, sorted_by_sums, of_numbers, replaced, replaced_in_a_loop,
+         returned_by_functions, momentum, passed_on, popped_in_expressions, two_loop_recursion, runge_kutta,
+         left_by_a_break, left_by_a_return, any_of, gone_over_and_replaced, gone_over_and_set]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", FORMS, ids=lambda f: f.__name__)
@@ -128,3 +283,20 @@ def of_the_argument(m):
 def test_items_of_tuples(f):
     with pytest.raises(TraceError, match=r"a write to an array that fs\[0\] stands for, too"):
         nb.adjoint(f).value_and_grad(M)
+
+
+def test_indices():
+    def chosen():
+        return [2, 0]
+
+    def by_a_result(m):
+        return np.sum(m[chosen()] ** 2)
+
+    def by_a_name(m):
+        first = [2, 0]
+        index = first
+        return np.sum(m[index] ** 2)
+
+    for f in (by_a_result, by_a_name):
+        with pytest.raises(TraceError):  # not m[2, 0]
+            nb.adjoint(f).value_and_grad(M)

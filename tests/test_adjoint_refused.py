@@ -154,7 +154,6 @@ AT_THE_CALL = {
     ),
     "u = x.copy()\nw = u[1:]\nu, y = y, u\nreturn w[0]": "before the other one changes",
     "w = x * 2\nfor i in range(n):\n    w, x = x, w\n    w = w * 2\nreturn a": "which is swapped with a parameter",
-    "for v in x:\n    x = x * 2\nreturn a": "its body rebinds",
     "if n > 1:\n    g = math.sin\nelse:\n    g = math.cos\nreturn g(a)": "function or type g, which may be another one",
 }  # fmt: skip
 

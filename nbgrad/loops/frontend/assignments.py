@@ -203,8 +203,8 @@ class Assignments(TupleAssignments):
                 self.split_if_reused(name)
                 if name in self.tuple_owner:
                     self.may_differ_by_iteration(in_ranges=True)
-                instead = f"copy the other one (.copy()), or write {name}[:] = ..."
-                raise self.source.refuse(s, f"another array under the name {name}", instead)
+                instead = f"copy the other one (.copy()), or write {written_name(name)}[:] = ..."
+                raise self.source.refuse(s, f"another array under the name {written_name(name)}", instead)
             mixed = self.is_list(tree) != self.is_list(Leaf(self.whole_view(owner)))
             if mixed or not self.same_shape_and_kind(s, tree, owner):
                 self.may_differ_by_iteration()

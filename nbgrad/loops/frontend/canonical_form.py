@@ -25,8 +25,8 @@ __all__ = ["AssignmentsInTests", "BuiltinCalls", "Lists", "LongerFirst", "OutArg
 
 
 class Lists(ast.NodeTransformer):
-    """Rewrite lists that do not change as tuples: ``c = [0.5, 2.0]`` where only loops, ``len`` and indices read `c`,
-    and all that is bound to the name is such."""
+    """Rewrite lists that do not change as tuples: ``c = [0.5, 2.0]``, where `c` is bound to such, only, and is no index
+    and no result of the function that is differentiated; and those that called functions return."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -35,45 +35,98 @@ class Lists(ast.NodeTransformer):
         nodes = subtrees(node)
         if not any(isinstance(n, ast.List) for n in nodes):
             return node
-        uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
-        displays = Counter(n.targets[0].id for n in nodes if isinstance(n, ast.Assign) and isinstance(n.value, ast.List)
-                           and isinstance(n.targets[0], ast.Name) and len(n.targets) == 1)  # fmt: skip
-        reads: Counter[str] = Counter()
-        outside = free_variables(node)
-        for n in nodes:
-            match n:
-                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Load()):
-                    reads[name] += 1
-                case ast.For(iter=ast.Name(id=name)) | ast.comprehension(iter=ast.Name(id=name)):
-                    reads[name] += 1
-                case ast.Call(func=ast.Name(id=name) as called, args=args) if name in outside:
-                    if any(self.source.resolve(called) is f for f in (len, enumerate, zip)):
-                        reads.update(a.id for a in args if isinstance(a, ast.Name))
+        unchanged = _unchanged_lists(nodes, [] if self.source.is_called else own_returns(node.body))
 
         def fixed(target: ast.expr, value: ast.expr) -> ast.expr:
             match target, value:
                 case ast.Tuple(elts=targets), ast.Tuple(elts=values) if len(targets) == len(values):
                     value.elts = [fixed(t, v) for t, v in zip(targets, values, strict=True)]
-                case ast.Name(id=name), ast.List() if uses[name] == reads[name] + max(displays[name], 1):
-                    return _tuple(value)
+                case ast.Name(id=name), _ if name in unchanged:
+                    return _as_tuple(value)
                 case ast.Subscript(), ast.List():
-                    return _tuple(value)
+                    return _as_tuple(value)
             return value
 
+        kept = {id(n) for n in own_returns(node.body)} if not self.source.is_called else set()
         for n in nodes:
             match n:
                 case ast.Assign(targets=[target]):
                     n.value = fixed(target, n.value)
                 case ast.Subscript(value=ast.List() as made):
-                    n.value = _tuple(made)
+                    n.value = _as_tuple(made)
                 case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.List() as made]):
-                    n.comparators = [_tuple(made)]
+                    n.comparators = [_as_tuple(made)]
+                case ast.For() | ast.comprehension():
+                    n.iter = _as_tuple(n.iter) if isinstance(n.iter, ast.BinOp) else n.iter
+                case ast.Return(value=ast.expr() as value) if id(n) not in kept:
+                    n.value = _as_tuple(value)
         return node
 
 
-def _tuple(items: ast.List) -> ast.expr:
-    """A list as a tuple; an empty list stays."""
-    return ast.copy_location(ast.Tuple(items.elts, ast.Load()), items) if items.elts else items
+def _unchanged_lists(nodes: list[ast.AST], results: list[ast.Return]) -> set[str]:
+    """The names that are bound to new lists alone, which are no results, no indices, and have no methods called."""
+    stored = Counter(n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load))
+    stored.update(n.arg for n in subtrees(nodes[0].args) if isinstance(n, ast.arg))  # type: ignore[attr-defined]
+    made: Counter[str] = Counter()
+    displays: set[str] = set()
+    other = [e for n in results if n.value is not None for e in _results(n.value)]
+    for n in nodes:
+        match n:
+            case ast.Assign(targets=targets):
+                pairs = [p for t in targets for p in _pairs(t, n.value)]
+                made.update(t.id for t, value in pairs if isinstance(t, ast.Name) and _is_list(value))
+                displays |= {t.id for t, value in pairs if isinstance(t, ast.Name) and _has_display(value)}
+            case ast.Attribute(value=ast.Name() as owner) | ast.Subscript(value=ast.Name() as owner, ctx=ast.Del()):
+                other.append(owner)
+            case ast.Subscript(slice=index):
+                other.append(index)
+            case ast.Call(func=ast.Name("isinstance" | "type")):
+                other.append(n)
+    excluded = {m.id for n in other for m in subtrees(n) if isinstance(m, ast.Name)}
+    return {name for name in displays - excluded if made[name] == stored[name]}
+
+
+def _results(value: ast.expr) -> list[ast.AST]:
+    """The names among what is returned."""
+    match value:
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return [e for item in items for e in _results(item)]
+        case ast.IfExp(body=first, orelse=second):
+            return [*_results(first), *_results(second)]
+    return [value] if isinstance(value, ast.Name) else []
+
+
+def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """A target and value, or those of their items."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return list(zip(target.elts, value.elts, strict=True))
+    return [(target, value)]
+
+
+def _is_list(value: ast.expr) -> bool:
+    return isinstance(value, ast.ListComp) or _has_display(value)
+
+
+def _has_display(value: ast.expr) -> bool:
+    """Whether a list is written out, perhaps repeated or joined to others."""
+    match value:
+        case ast.List(elts=items):
+            return bool(items)
+        case ast.BinOp(op=ast.Add() | ast.Mult(), left=left, right=right):
+            return _has_display(left) or _has_display(right)
+    return False
+
+
+def _as_tuple(value: ast.expr) -> ast.expr:
+    """A list as a tuple, also where lists are repeated and joined; an empty list stays."""
+    match value:
+        case ast.List(elts=items) if items:
+            made = ast.copy_location(ast.Tuple(items, ast.Load()), value)
+            made.of_list = True  # type: ignore[attr-defined]
+            return made
+        case ast.BinOp(op=ast.Add() | ast.Mult()) if _has_display(value):
+            value.left, value.right = _as_tuple(value.left), _as_tuple(value.right)
+    return value
 
 
 class _Resolving(ast.NodeTransformer):

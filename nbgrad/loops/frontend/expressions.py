@@ -137,7 +137,8 @@ class Expressions(Slices):
                 if isinstance(node.op, ast.Add) and any(isinstance(p, TupleExpr) for p in pair):
                     first, second = map(self.tuple_items, pair)
                     if first is not None and second is not None:
-                        return TupleExpr([*first, *second])
+                        kinds = {getattr(p, "tuple_class", tuple) for p in pair}
+                        return TupleExpr([*first, *second], list if list in kinds else tuple)
                 if isinstance(node.op, ast.Mult) and (repeated := self.repeated_tuple(node, pair)) is not None:
                     return repeated
                 pair = [with_plain_indices(self, node, p) for p in pair]
@@ -162,7 +163,8 @@ class Expressions(Slices):
             case ast.Call():
                 return self.call(node, hint)
             case ast.Tuple() | ast.List():
-                return TupleExpr([self.tree_or_static(e) for e in node.elts])
+                made = list if getattr(node, "of_list", False) else tuple
+                return TupleExpr([self.tree_or_static(e) for e in node.elts], made)
             case ast.ListComp() | ast.GeneratorExp():
                 return self.lower_comprehension(node)
             case ast.NamedExpr():
@@ -174,9 +176,9 @@ class Expressions(Slices):
     def repeated_tuple(self, node: ast.expr, pair: list[ArrayExpr]) -> TupleExpr | None:
         """A tuple, repeated a known number of times, of the same items; None for other operands."""
         match pair:
-            case (TupleExpr(items), Scalar(times)) | (Scalar(times), TupleExpr(items)):
+            case (TupleExpr(items) as one, Scalar(times)) | (Scalar(times), TupleExpr(items) as one):
                 if (n := integer_of(self, times)) is not None:
-                    return TupleExpr([lasting(self, node, t) for t in items] * n)
+                    return TupleExpr([lasting(self, node, t) for t in items] * n, one.tuple_class)
                 self.shared.may_decide |= times.named
         return None
 
@@ -400,10 +402,14 @@ class Expressions(Slices):
         view = self.view(node.value)
         indices = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
         pack = self.tuple_of(node.slice)
+        if pack is not None and pack.of is list:
+            raise self.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")
         if pack is not None:  # a[index] with a tuple of integers
             indices = [Lowered(self.item(i)) for i in pack.items]
         elif isinstance(node.slice, ast.Call):  # perhaps of a function that returns such a tuple
             tree = self.tree(node.slice)
+            if isinstance(tree, TupleExpr) and tree.tuple_class is list:
+                raise self.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")
             indices = [Lowered(t) for t in (tree.items if isinstance(tree, TupleExpr) else [tree])]
         spread = [k for k, p in enumerate(indices) if isinstance(p, ast.Constant) and p.value is Ellipsis]
         used = sum(not is_new_axis(p) for p in indices) - len(spread)

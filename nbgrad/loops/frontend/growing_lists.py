@@ -249,6 +249,14 @@ class _Rewriting(ast.NodeTransformer):
 
     # Reads.
 
+    def visit_Return(self, node: ast.Return) -> ast.AST:
+        """A list that a called function returns is a copy: nothing else has it."""
+        if isinstance(node.value, ast.Name) and node.value.id in self.counts and self.source.is_called:
+            items = self.items(node.value)
+            node.value = with_location(ast.Call(bound_name(list_copy, "list"), [items], []), node)
+            return node
+        return self.generic_visit(node)
+
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.counts:
             raise self.refused(node, node.id)

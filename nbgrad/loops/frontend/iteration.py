@@ -17,7 +17,7 @@ import numpy as np
 
 from ..ir.affine import offset, plus
 from ..ir.names import called as call_of
-from ..ir.statements import Assign, Loop, Print, walk
+from ..ir.statements import Assign, Check, Loop, Print, walk
 from ..ir.terms import (
     FALSE,
     MINUS_ONE,
@@ -42,7 +42,7 @@ from .live_range_splitting import loop_target_text
 from .record_types import is_record
 from .records import shape_of_record
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
-from .syntax import Replaced, bound_name, children, stored_names, subtrees
+from .syntax import Replaced, bound_name, children, stored_names, subtrees, unparse
 from .unrolling import EnclosingRange, Unrolling
 from .views import View, fold_negation
 
@@ -170,12 +170,18 @@ class Iteration(Unrolling):
             first.append(assignment(s, target.elts[0], number))
             self.elements(s, target.elts[1], iterable.args[0], counter, first, sizes)
         elif isinstance(iterable, ast.Call) and called is zip and isinstance(target, ast.Tuple):
-            if len(iterable.args) != len(target.elts) or iterable.keywords:
+            if len(iterable.args) != len(target.elts):
                 raise self.source.refuse(
                     s, "a zip that does not match the loop variables", "use as many arrays as variables"
                 )
+            lengths: list[Term] = []
             for t, a in zip(target.elts, iterable.args, strict=True):
+                before = len(sizes)
                 self.elements(s, t, a, counter, first, sizes)
+                lengths.append(call_of(min, *sizes[before:]) if len(sizes) > before + 1 else sizes[before])
+            for length in lengths[1:] if self.is_strict(iterable) else ():
+                text = f"{self.lowered_function.name}: {unparse(iterable)}: of different lengths"
+                self.emit(Check(Compare(("!=",), (length, lengths[0])), text))
         elif isinstance(iterable, ast.Call) and (bounds or called in RANGES):
             bounds = bounds or [self.value(a) for a in iterable.args]
             start, stop, step = [ZERO, bounds[0], ONE] if len(bounds) == 1 else [*bounds, ONE][:3]

@@ -8,10 +8,11 @@ told whether it is a new one.
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import Any
 
 from ..ir.names import Names
-from .growing_lists import makes_list, with_all
+from .growing_lists import is_end, makes_list, with_all
 from .lists_of_rows import exchanged_item, held_item, moved_item
 from .syntax import all_names, bound_name, subtrees, unparse
 
@@ -62,6 +63,47 @@ class ListStatements(ast.NodeTransformer):
                             for n in (target, *later):
                                 n.id = new
 
+    def visit(self, node: ast.AST) -> Any:
+        done = super().visit(node)
+        if not isinstance(node, ast.Assign | ast.AugAssign | ast.Expr | ast.Return) or not isinstance(done, ast.stmt):
+            return done
+        return self.with_pops_before(done)
+
+    def with_pops_before(self, s: ast.stmt) -> Any:
+        """``v = hs.pop()`` before a statement with ``hs.pop()`` in it, which is evaluated once, and before all other
+        uses of `hs`."""
+        inside, whole = subtrees(s), getattr(s, "value", None)
+        pops = [n for n in _evaluated(s) if self.is_pop(n)]
+        if len(pops) != 1 or (isinstance(s, ast.Assign | ast.Expr) and whole is pops[0]):
+            return s
+        (pop,) = pops
+        assert isinstance(pop, ast.Call)
+        name = pop.func.value.id  # type: ignore[attr-defined]
+        kept = {id(pop.func.value)}  # type: ignore[attr-defined]
+        match s:
+            case ast.Expr(ast.Call(func=ast.Attribute(ast.Name() as owner))):  # as hs.append(hs.pop(0))
+                kept.add(id(owner))
+        reads = [n for n in inside if isinstance(n, ast.Name) and n.id == name and id(n) not in kept]
+        if any((n.lineno, n.col_offset) < (pop.lineno, pop.col_offset) for n in reads):  # what is read before
+            return s
+        item = self.fresh.fresh("item")
+        taken = ast.Assign([ast.Name(item, ast.Store())], pop)
+        new = ast.copy_location(ast.Name(item, ast.Load()), pop)
+        for n in inside:
+            for field, value in ast.iter_fields(n):
+                if value is pop:
+                    setattr(n, field, new)
+                elif isinstance(value, list):
+                    value[:] = [new if v is pop else v for v in value]
+        return [*with_all([taken], s), s]
+
+    def is_pop(self, node: ast.AST) -> bool:
+        """Whether it takes the first or last item of a list."""
+        match node:
+            case ast.Call(func=ast.Attribute(ast.Name(id=name), "pop"), args=args, keywords=[]):
+                return name in self.lists and is_end(args)
+        return False
+
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         match node:
             case ast.AugAssign(ast.Name(id=name), ast.Add(), value) if name in self.lists:
@@ -108,6 +150,14 @@ def _makes(s: ast.stmt, name: str) -> bool:
         and any(isinstance(t, ast.Name) and t.id == name and makes_list(v) for t, v in _pairs(n))
         for n in subtrees(s)
     )
+
+
+def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a statement that are evaluated once, whatever their values are."""
+    yield node
+    if not isinstance(node, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.IfExp | ast.BoolOp):
+        for child in ast.iter_child_nodes(node):
+            yield from _evaluated(child)
 
 
 def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:

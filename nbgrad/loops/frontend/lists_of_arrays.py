@@ -6,6 +6,7 @@ Lowering asks for it where it finds such an item, and begins again. Loops in whi
 from __future__ import annotations
 
 import ast
+import copy
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from .function_table import lowers
 from .growing_lists import is_end, makes_list, with_all
 from .known_integers import integer_of
 from .structured_control import with_location
-from .syntax import all_names, bound_name, subtrees
+from .syntax import all_names, bound_name, first_name, stored_names, subtrees, unparse
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -48,6 +49,32 @@ class ListsOfArrays(ast.NodeTransformer):
                 if name in self.names and is_end(args):
                     return with_all(self.popped(name, node.targets, bool(args)), node)
         return self.generic_visit(node)
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        """A loop over a list whose items the body sets reads them by their numbers, as Python does; but not where it
+        sets the item that it has just read."""
+        over = {n.id for n in subtrees(node.iter) if isinstance(n, ast.Name)} & set(self.names)
+        stores = [n for s in node.body for n in subtrees(s) if isinstance(n, ast.Subscript) and _is_set(n, over)]
+        if not stores or (isinstance(node.iter, ast.Call) and first_name(node.iter.func) == "range"):
+            return self.generic_visit(node)
+        number = ast.Name(self.fresh.fresh("k"), ast.Store())
+        match node:
+            case ast.For(ast.Tuple(elts=[counter, item]), ast.Call(ast.Name("enumerate"), [ast.Name() as of], [])):
+                plain = isinstance(counter, ast.Name) and counter.id not in stored_names(node.body)
+                if plain and all(unparse(n.slice) == unparse(counter) for n in stores):
+                    return self.generic_visit(node)
+            case ast.For(item, ast.Name() as of):
+                counter = number
+            case _:
+                what = f"a loop over {unparse(node.iter)} that sets items of {', '.join(sorted(over))}"
+                raise self.source.refuse(node, what, "loop over a range of numbers")
+        read = ast.Name(number.id, ast.Load())
+        first: list[ast.stmt] = [] if counter is number else [ast.Assign([counter], read)]
+        first.append(ast.Assign([item], ast.Subscript(of, read, ast.Load())))
+        count = ast.Call(bound_name(len, "len"), [copy.deepcopy(of)], [])
+        node.target, node.iter = number, ast.Call(bound_name(range, "range"), [count], [])
+        node.body[:0] = with_all(first, node)
+        return self.generic_visit(with_location(node, node))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> Any:
         match node.target:
@@ -93,6 +120,11 @@ class ListsOfArrays(ast.NodeTransformer):
         return [*taken, ast.Assign([ast.Name(name, ast.Store())], left)]
 
 
+def _is_set(node: ast.Subscript, names: Collection[str]) -> bool:
+    """Whether an item of one of these lists is set."""
+    return isinstance(node.ctx, ast.Store) and isinstance(node.value, ast.Name) and node.value.id in names
+
+
 def _joined(name: str, first: ast.expr, second: ast.expr) -> ast.stmt:
     """``name = first + second``."""
     return ast.Assign([ast.Name(name, ast.Store())], ast.BinOp(first, ast.Add(), second))
@@ -102,7 +134,9 @@ def _as_tuple(node: ast.expr) -> ast.expr:
     """A new list as a tuple."""
     match node:
         case ast.List(elts=items):
-            return ast.copy_location(ast.Tuple(items, ast.Load()), node)
+            made = ast.copy_location(ast.Tuple(items, ast.Load()), node)
+            made.of_list = True  # type: ignore[attr-defined]
+            return made
         case ast.Call(func=ast.Name(id="list"), args=[]):
             return ast.copy_location(ast.Tuple([], ast.Load()), node)
         case ast.BinOp(op=ast.Mult()):
@@ -135,4 +169,4 @@ def _with_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayEx
     low.item_of(place, tree)  # an error if there is none
     items = list(tree.items)
     items[k] = new
-    return TupleExpr(items)
+    return TupleExpr(items, tree.tuple_class)

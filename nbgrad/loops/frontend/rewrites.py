@@ -136,7 +136,7 @@ def can_be_written_out(s: ast.For) -> bool:
     iterated = {n.id for n in subtrees(s.iter) if isinstance(n, ast.Name)}
     changed = {*stored_names(s.body), *(n.id for n in subtrees(s.target) if isinstance(n, ast.Name))}
     once = place_of(s)[-1:] == (_ONCE,)
-    return not (s.orelse or once) and (is_range(s.iter) or _has_items(s.iter)) and iterated.isdisjoint(changed)
+    return not (s.orelse or once) and (is_range(s.iter) or (_has_items(s.iter) and iterated.isdisjoint(changed)))
 
 
 def is_range(iterable: ast.expr) -> bool:
@@ -216,7 +216,7 @@ def _has_items(iterable: ast.expr) -> bool:
     match iterable:
         case ast.Call(func=ast.Name("enumerate"), args=[inner], keywords=[]):
             return _has_items(inner)
-        case ast.Call(func=ast.Name("zip"), args=operands, keywords=[]):
+        case ast.Call(func=ast.Name("zip"), args=operands):  # strict=True was checked before
             return all(map(_has_items, operands))
         case ast.Subscript(slice=ast.Slice(lower=lower, step=None)):
             return lower is None or (isinstance(lower, ast.Constant) and type(lower.value) is int)

@@ -68,6 +68,7 @@ class Source:
 
     def __init__(self, function: Callable, called: dict[Callable, Source] | None = None) -> None:
         self.called_sources = {} if called is None else called
+        self.is_called = called is not None  # by the function that is differentiated
         function = uncached(function)
         plain = getattr(function, "py_func", function)
         if not isinstance(plain, types.FunctionType):

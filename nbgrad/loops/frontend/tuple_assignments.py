@@ -97,7 +97,9 @@ class TupleAssignments(CopyInsertion):
         fixed = [(a, b) for a, b in zip(known.items if known else (), tree.items, strict=False)
                  if isinstance(a, Static) or isinstance(b, Static)]  # fmt: skip
         if known is not None and (
-            len(known.items) != len(tree.items) or known.of is not tree.tuple_class or any(a != b for a, b in fixed)
+            len(known.items) != len(tree.items)
+            or (known.of is not tree.tuple_class and list not in (known.of, tree.tuple_class))
+            or any(a != b for a, b in fixed)
         ):
             self.may_differ_by_iteration()
             self.split_if_reused(self.user_variable(name))

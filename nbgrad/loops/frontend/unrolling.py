@@ -55,6 +55,7 @@ class Unrolling(Calls):
     unrolling = False
     walrus_in: ast.expr | None
 
+    reversed_range: Callable[..., list[Term] | None]  # of Iteration
     check_copies_of_iteration: Callable[..., None]  # of CopyInsertion
     break_flags: list[str]
     skip_flags: list[list[str]]
@@ -72,7 +73,8 @@ class Unrolling(Calls):
         items = self.static_items(self.forwards(iterable))
         if items is None or self.rewrite_key(s) in self.shared.rewrites.unrolled:
             return items
-        counts = isinstance(iterable, ast.Call) and self.function_of(iterable.func) in (range, reversed)
+        counts = isinstance(iterable, ast.Call) and self.function_of(iterable.func) is range
+        counts = counts or self.reversed_range(iterable) is not None
         plain = (items or counts) and all(all_scalars(t) and not has_instance(t) for t in items)
         plain = plain and len({len(t.items) for t in items if isinstance(t, TupleExpr)}) < 2  # or else no array
         made = isinstance(iterable, ast.ListComp | ast.GeneratorExp)  # its elements are lowered already
@@ -137,9 +139,22 @@ class Unrolling(Calls):
                 return [TupleExpr([Scalar(integer(start + k)), t]) for k, t in enumerate(inner)]
         if called is zip:
             operands = [self.static_items(self.forwards(a)) for a in node.args]
+            if self.is_strict(node) and len({len(items) for items in operands if items is not None}) > 1:
+                raise self.source.refuse(node, f"{unparse(node)}, of different lengths", "leave strict out")
+            if [] in operands:  # there are no iterations, whatever the others are
+                return []
             if None not in operands:
                 return [TupleExpr(list(items)) for items in zip(*operands, strict=False)]
         return None
+
+    def is_strict(self, node: ast.Call) -> bool:
+        """Whether a zip has ``strict=True``."""
+        match node.keywords:
+            case []:
+                return False
+            case [ast.keyword("strict", ast.Constant(bool() as strict))]:
+                return strict
+        raise self.source.refuse(node, f"the call {unparse(node)}", "write strict=True or strict=False")
 
     def can_be_unrolled(self, iterable: ast.expr) -> bool:
         """Whether the items of an iterable are known and few."""
@@ -254,7 +269,9 @@ class Unrolling(Calls):
             self.statement(assignment(node, target, Lowered(t)))
             elements += _with_numbers([renamed.visit(copy.deepcopy(node.elt))], target, t)
         self.root_expression, self.walrus_in = root, walrus
-        tree = self.tree(with_location(ast.Tuple(elements, ast.Load()), node))
+        made = with_location(ast.Tuple(elements, ast.Load()), node)
+        made.of_list = isinstance(node, ast.ListComp)
+        tree = self.tree(made)
         assert isinstance(tree, TupleExpr)
         return tree
 
