@@ -30,6 +30,7 @@ from .array_expressions import (
     leaves,
     record_order,
 )
+from .filled_numbers import becomes_array, fill_number, mark_bound
 from .function_table import DEFINITIONS
 from .growing_lists import is_list
 from .lists_of_rows import set_item
@@ -137,6 +138,7 @@ class Assignments(TupleAssignments):
         if view is not None:
             before = len(self.out)
             self.write(s.target, view, self.tree(value))
+            mark_bound(self, s.target.id)  # type: ignore[union-attr]
             error = self.source.refuse(s, "an array of integers that floats are added to in place", "make it of floats")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store) and t.array == view.name]
             self.lowered_function.refilled_arrays += [
@@ -155,9 +157,11 @@ class Assignments(TupleAssignments):
             self.bind_tuple(s, name, tree)
         elif tree.rank:
             self.bind_array(s, name, tree, value)
+            mark_bound(self, name)
         else:
             assert isinstance(tree, Scalar)
-            self.bind_scalar(s, name, tree.term)
+            if not fill_number(self, s, name, tree.term):
+                self.bind_scalar(s, name, tree.term)
 
     def bind_scalar(self, s: ast.stmt, name: str, value: Term) -> None:
         """Set a scalar."""
@@ -185,7 +189,10 @@ class Assignments(TupleAssignments):
             return  # the array that it has, as a called function returned it
         local = self.local(ast.Name(name, ast.Store()))
         if name in self.tuples or (self.lowered_function.ranks.get(local) == 0 and name not in self.arrays):
+            self.may_differ_by_iteration()
             self.split_if_reused(name)
+            if name not in self.tuples:
+                becomes_array(self, s, name, tree)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
         base, standing = self.user_variable(name), self.stands_for(tree) | self.diagonal_of(tree, value)
         if isinstance(tree, Leaf) and tree.fresh and base in self.rebound and not self.is_whole(tree.view):

@@ -35,6 +35,7 @@ from ..ir.terms import (
 from ..ir.type_inference import DTYPES
 from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
+from .filled_numbers import check_filled
 from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, nested_loops
 from .lists_of_rows import RowList, row_list, store_item
@@ -413,6 +414,7 @@ class Iteration(Unrolling):
             self.lowered_function.ranks[stop] = 0
             self.out.append(Assign(stop, FALSE))
         self.out.append(loop)
+        check_filled(self, s)
 
     def bound(self, term: Term) -> Term:
         """A bound of a loop, in a variable if it binds looser than a sum."""

@@ -28,7 +28,7 @@ class NeedsSplitting(Exception):
     these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one;
     `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name; `rows`: with an
     array for a list or comprehension, whose items are its rows, or else it is `refused`; `decided`: with the branches
-    that these tests, which are known, choose."""
+    that these tests, which are known, choose; `filled`: with an array for a number, the loop that makes it one."""
 
     def __init__(
         self,
@@ -42,6 +42,7 @@ class NeedsSplitting(Exception):
         rows: tuple = (),
         refused: Exception | None = None,
         decided: Mapping[tuple, bool] | None = None,
+        filled: tuple = (),
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -54,6 +55,7 @@ class NeedsSplitting(Exception):
         self.rows = rows
         self.refused = refused
         self.decided = decided
+        self.filled = filled
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from ..ir.names import Names
-from .array_expressions import Lowered
+from .array_expressions import FromFunction, Lowered
 from .generators import called_later
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
@@ -62,6 +62,7 @@ class Rewrites:
     lists_of_arrays: set[tuple] = field(default_factory=set)
     lists_of_rows: set[tuple] = field(default_factory=set)
     decided: dict[tuple, bool] = field(default_factory=dict)
+    filled: dict[tuple, tuple[FromFunction, tuple]] = field(default_factory=dict)  # numbers that are arrays
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -74,6 +75,7 @@ class Rewrites:
             len(self.lists_of_arrays),
             len(self.lists_of_rows),
             len(self.decided),
+            len(self.filled),
         )
 
     def add(self, asked: NeedsSplitting) -> bool:
@@ -86,6 +88,9 @@ class Rewrites:
             self.lists_of_arrays.add(asked.list_of_arrays)
         elif asked.rows:
             self.lists_of_rows.add(asked.rows)
+        elif asked.filled:
+            key, made, place = asked.filled
+            self.filled[key] = made, place
         elif asked.decided:
             self.decided |= asked.decided
         elif asked.unrolled:

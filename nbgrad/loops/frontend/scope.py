@@ -91,6 +91,9 @@ class Scope(IntegerBounds):
         self.tuples: dict[str, Pack] = {}
         self.functions: dict[str, object] = {}
         self.uncertain_arrays: dict[str, str] = {}
+        shared.scopes += 1
+        self.number = shared.scopes  # of this function among those that are lowered
+        self.filled: dict[str, str] = {}  # numbers that are arrays, with the flags that say whether they would be
         self.arrays_before_loops: list[dict[str, View]] = []  # those around, as `arrays` was
         self.string_bindings: dict[str, object] = {}  # parameters bound to a string or to None
         self.scalar_parameters: set[str] = set()  # scalar parameters
