@@ -35,21 +35,18 @@ class CopyInsertion(Calls):
         raise NotImplementedError
 
     def find_rebound_names(self, body: list[ast.stmt]) -> None:
-        """Note the names that are bound to new arrays inside a loop or branch, or where a return may have come before;
-        and parameters that are bound to views of other arrays there."""
+        """Note the names that are bound to new arrays inside a loop or branch; and parameters that are bound to other
+        arrays or views there, or where a return may have come before."""
         inner: list[ast.AST] = []
-        returned = False
+        after: list[ast.AST] = []
         for s in self.taken(body):
-            inner += subtrees(s) if returned or isinstance(s, ast.For | ast.While | ast.If) else []
-            returned |= bool(own_returns([s]))
+            after += subtrees(s) if after or own_returns([s]) else []
+            inner += subtrees(s) if isinstance(s, ast.For | ast.While | ast.If) else []
         parameters = set(self.source.signature.parameters)
-        self.rebound = {
-            n
-            for t in inner
-            if isinstance(t, ast.Assign) and not is_swap(t)
-            for n in stored_names([t])
-            if n in parameters or not isinstance(t.value, ast.Subscript)
-        }
+        assigned = [t for t in inner if isinstance(t, ast.Assign) and not is_swap(t)]
+        self.rebound = {n for t in assigned if not isinstance(t.value, ast.Subscript) for n in stored_names([t])}
+        assigned += [t for t in after if isinstance(t, ast.Assign) and not is_swap(t)]
+        self.rebound |= parameters & {n for t in assigned for n in stored_names([t])}
 
     def taken(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The statements of a body, with one branch in place of an ``if`` that the arguments decide: of names that the
