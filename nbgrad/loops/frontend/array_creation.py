@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.names import called as call_of
-from ..ir.statements import Like, Store
+from ..ir.statements import Check, Like, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Select, Term
 from ..ir.type_inference import DTYPES
 from .array_expressions import (
@@ -299,6 +299,8 @@ class ArrayCreation:
         if d is None or not -rank - stacked <= d < rank + stacked:
             raise self.refuse(f"the axis in {unparse(self.node)}", "give a constant, one of the result's axes")
         view = low.view_of(array, self.node)
+        text = f"{low.lowered_function.name}: no arrays in {unparse(self.node)}"
+        low.emit(Check(Compare(("==",), (axis_length(view.axis(0)), ZERO)), text))
         first, *others = view.order
         d %= rank + stacked
         moved = copy_of_values(Leaf(replace(view, order=(*others[:d], first, *others[d:]))))

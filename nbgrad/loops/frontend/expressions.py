@@ -338,6 +338,16 @@ class Expressions(Slices):
             self.shared.read_only_copies[copy.name] = originals | {view.name}
         return Leaf(copy, True)
 
+    def arrays_in(self, tree: TupleExpr) -> set[str]:
+        """The arrays that a tuple has as items, or that these stand for."""
+        arrays: set[str] = set()
+        for t in tree.items:
+            if isinstance(t, TupleExpr):
+                arrays |= self.arrays_in(t)
+            elif isinstance(t, Leaf):
+                arrays |= self.stands_for(t) | {self.storage_of(t.view.name)}
+        return arrays
+
     def is_item_of_dictionary(self, node: ast.expr) -> bool:
         """Whether `node` is an item of a dictionary, made here or of the module."""
         if not isinstance(node, ast.Subscript):

@@ -64,6 +64,9 @@ class Iteration(Unrolling):
             return
         s = copy.copy(s)
         s.iter = call = self.with_tuples_lowered(s.iter)
+        if (zipped := self.zip_of_tuples(s)) is not None:
+            self.loop(zipped)
+            return
         if (items := self.unrolled_items(s, s.iter)) is not None:
             self.unroll(s, items)
             return
@@ -283,7 +286,9 @@ class Iteration(Unrolling):
                 sizes: list[Term]) -> None:  # fmt: skip
         """`elements` for an array, or for a tuple of scalars."""
         tree = self.tree(iterable)
-        if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in self.arrays_of(stored_names(s.body)):
+        if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in self.arrays_of(
+            stored_names(s.body, added=False)
+        ):
             tree = self.as_it_was(s, tree)
         if is_record(tree):
             sizes.append(shape_of_record(self, s, tree)[0])  # type: ignore[arg-type]
@@ -296,6 +301,7 @@ class Iteration(Unrolling):
                     self.rows_of(s, t, with_location(Lowered(TupleExpr(list(column))), s), counter, first, sizes)
                 return
             view = self.tuple_as_array(s, tree)
+            self.note_standing(view.name, frozenset(self.arrays_in(tree)))
         elif tree.rank:
             view = self.view_of(tree, iterable)
         else:

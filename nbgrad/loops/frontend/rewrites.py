@@ -18,7 +18,7 @@ from .generators import called_later
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
 from .structured_control import assignment, contains_jump, flag_assignment, jumps_as_breaks, with_location
-from .syntax import Replaced, all_names, bound_name, number_node, stored_names, subtrees
+from .syntax import Replaced, all_names, bound_name, number_node, stored_names, subtrees, unparse
 
 if TYPE_CHECKING:
     from .source import Source
@@ -41,8 +41,14 @@ N = TypeVar("N", bound=ast.AST)
 
 #: The last part of the place of a loop that is an iteration of one that was written out.
 _ONCE = "once"
+
+
+class Zipped(tuple[int | None, ...]):
+    """The numbers of items of tuples that a loop goes over beside arrays, for which there is None."""
+
+
 #: The number of items that a loop is over, or the numbers if it is over a range.
-Items = int | list[int]
+Items = int | list[int] | Zipped
 
 
 @dataclass
@@ -263,15 +269,26 @@ class _WriteOut(ast.NodeTransformer):
         if place not in self.loops:
             return self.generic_visit(s)
         items = self.loops[place]
-        count = items if isinstance(items, int) else len(items)
+        numbers = items if isinstance(items, list) else []
+        if isinstance(items, Zipped):
+            count = min(n for n in items if n is not None)
+        else:
+            count = items if isinstance(items, int) else len(items)
         named: list[tuple[ast.expr, ast.expr]] = []
-        iterable = _named(s.iter, self.names, named) if isinstance(items, int) else s.iter
-        check = ast.Call(bound_name(items_of_loop, "items_of_loop"), [copy.deepcopy(iterable), ast.Constant(count)], [])
+        iterable = _named(s.iter, self.names, named) if not isinstance(items, list) else s.iter
+        operands = _zip_of(iterable).args if isinstance(items, Zipped) else [iterable]
         done: list[ast.AST] = [assignment(s, target, value) for target, value in named]
-        done.append(with_location(ast.Expr(check), s))
+        for operand, number in zip(operands, items if isinstance(items, Zipped) else (count,), strict=True):
+            if number is None:
+                done.append(_require_items(s, operand, count))
+            else:
+                arguments = [copy.deepcopy(operand), ast.Constant(number)]
+                check = ast.Call(bound_name(items_of_loop, "items_of_loop"), arguments, [])
+                done.append(with_location(ast.Expr(check), s))
         iterations: list[list[ast.stmt]] = []
         for k in range(count):
-            item = with_location(_item(iterable, k) if isinstance(items, int) else number_node(items[k]), s)
+            made = number_node(numbers[k]) if isinstance(items, list) else _item(iterable, k)
+            item = with_location(made, s)
             iterations.append([assignment(s, copy.deepcopy(s.target), item)])
             body = with_numbers(s.body, dict(_numbers(s.target, item)))
             for n in (n for t in body for n in subtrees(t) if isinstance(n, ast.For | ast.If)):
@@ -295,6 +312,22 @@ class _WriteOut(ast.NodeTransformer):
                 done = [ast.If(ast.UnaryOp(ast.Not(), ast.Name(left, ast.Load())), done, [])]
             done = [with_location(t, s) for t in (loop, *done)]
         return [flag_assignment(left, False, s), *done] if left else done
+
+
+def _zip_of(iterable: ast.expr) -> ast.Call:
+    """The zip that a loop is over, perhaps with numbers."""
+    assert isinstance(iterable, ast.Call)
+    inner = iterable.args[0]
+    enumerated = isinstance(iterable.func, ast.Name) and iterable.func.id == "enumerate"
+    return inner if enumerated and isinstance(inner, ast.Call) else iterable
+
+
+def _require_items(s: ast.For, array: ast.expr, count: int) -> ast.stmt:
+    """An error if an array has less than `count` items, so that names would have the sizes of other iterations."""
+    length = ast.Call(bound_name(len, "len"), [copy.deepcopy(array)], [])
+    text = f"a loop over {unparse(s.iter)} ends before the tuples do, whose items have several sizes"
+    error = ast.Call(bound_name(ValueError, "ValueError"), [ast.Constant(text)], [])
+    return with_location(ast.If(ast.Compare(length, [ast.Lt()], [ast.Constant(count)]), [ast.Raise(error)], []), s)
 
 
 def _numbers(target: ast.expr, item: ast.expr) -> Iterator[tuple[str, int]]:

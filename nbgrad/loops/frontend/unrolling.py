@@ -15,16 +15,17 @@ from ..ir.affine import distance
 from ..ir.names import literal
 from ..ir.statements import Assign, walk
 from ..ir.terms import TRUE, ZERO, Term, Variable, integer
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr, all_scalars, lowered_from
+from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, Static, TupleExpr, all_scalars, lowered_from
 from .calls import Calls
 from .dictionaries import dictionary_items
+from .function_table import RANGES
 from .instance_types import InstanceType
 from .known_integers import integer_of
 from .lists_of_arrays import changed_lists
 from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
 from .records import has_instance
-from .rewrites import N, can_be_written_out, is_range, place_of, with_numbers
+from .rewrites import N, Zipped, can_be_written_out, is_range, place_of, with_numbers
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import Replaced, stored_names, subtrees, unparse
 from .views import NUMBERS
@@ -113,6 +114,8 @@ class Unrolling(Calls):
             return self.tree(node).items  # type: ignore[attr-defined]
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             held = getattr(node.value, "lowered_tree", None)
+            if isinstance(node.value, ast.Tuple | ast.List):
+                held = self.tree(node.value)
             if isinstance(held, TupleExpr):
                 return self.item_of(node, held).items  # type: ignore[attr-defined]
             if self.tuple_of(node.value):
@@ -146,6 +149,55 @@ class Unrolling(Calls):
             if None not in operands:
                 return [TupleExpr(list(items)) for items in zip(*operands, strict=False)]
         return None
+
+    def zip_of_tuples(self, s: ast.For) -> ast.For | None:
+        """A loop over tuples of arrays beside other arrays, as one over the tuples, which is left where the others end;
+        None for other loops."""
+        match s.iter, s.target:
+            case ast.Call(args=[ast.Call() as zipped], keywords=[]), ast.Tuple(elts=[number, ast.Tuple() as target]):
+                if self.function_of(s.iter.func) is not enumerate:
+                    return None
+                numbers = [number]
+            case ast.Call() as zipped, ast.Tuple() as target:
+                numbers = []
+            case _:
+                return None
+        if self.function_of(zipped.func) is not zip or len(zipped.args) != len(target.elts) or self.is_strict(zipped):
+            return None
+        known = [self.static_items(self.forwards(a)) for a in zipped.args]
+        if not any(not all_scalars(t) for items in known for t in items or ()) or None not in known:
+            return None
+        k = self.names.fresh("k")
+        self.locals.add(k)
+        self.rename[k] = k
+        self.stores += [k, k]
+        counter = ast.Name(k, ast.Load())
+        first = [assignment(s, number, counter) for number in numbers]
+        targets: list[ast.expr] = [ast.Name(k, ast.Store())]
+        count = min(len(items) for items in known if items is not None)
+        columns: list[list[ArrayExpr]] = [[Scalar(integer(j)) for j in range(count)]]
+        for t, a, items in zip(target.elts, zipped.args, known, strict=True):
+            if items is not None:
+                targets.append(t)
+                columns.append(items[:count])
+                continue
+            if isinstance(a, ast.Call) and (self.function_of(a.func) in RANGES or self.reversed_range(a) is not None):
+                return None
+            tree = self.tree(self.forwards(a))
+            if isinstance(tree, TupleExpr | Static) or not tree.rank:
+                return None
+            view = Lowered(Leaf(self.snapshot_view(self.view_of(tree, a))))
+            size = Lowered(Scalar(self.shape(view.lowered_tree.view)[0]))  # type: ignore[attr-defined]
+            first = [
+                with_location(ast.If(ast.Compare(counter, [ast.GtE()], [size]), [ast.Break()], []), s),
+                *first,
+                assignment(s, t, ast.Subscript(view, counter, ast.Load())),
+            ]
+        rows: list[ArrayExpr] = [TupleExpr(list(row)) for row in zip(*columns, strict=True)]
+        loop = ast.For(ast.Tuple(targets, ast.Store()), Lowered(TupleExpr(rows)), [*first, *s.body], s.orelse)
+        lengths = Zipped([None if items is None else len(items) for items in known])
+        loop.zipped = lengths if can_be_written_out(s) else None  # type: ignore[attr-defined]
+        return ast.copy_location(with_location(loop, s), s)
 
     def is_strict(self, node: ast.Call) -> bool:
         """Whether a zip has ``strict=True``."""
@@ -212,10 +264,13 @@ class Unrolling(Calls):
 
     def unroll(self, s: ast.For, items: list[ArrayExpr]) -> None:
         """Unroll a loop."""
-        moved = self.arrays_of(stored_names(s.body))
+        moved = self.arrays_of(stored_names(s.body, added=False))
         items = [self.value_before_loop(s, t, moved) for t in items]
         around = self.unrolled_loop, self.unrolling
-        if not self.unrolling and can_be_written_out(s):  # an inner loop may have other items in each iteration
+        if hasattr(s, "zipped"):
+            if not self.unrolling and s.zipped is not None:
+                self.unrolled_loop = self.rewrite_key(s), s.zipped
+        elif not self.unrolling and can_be_written_out(s):  # an inner loop may have other items in each iteration
             numbers = [distance(t.term, ZERO) for t in items if isinstance(t, Scalar)]
             self.unrolled_loop = self.rewrite_key(s), numbers if is_range(s.iter) else len(items)
         self.unrolling = True

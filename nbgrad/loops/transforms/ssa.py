@@ -43,9 +43,10 @@ __all__ = ["defer_update", "hoist_factors", "rename_reassigned", "rename_scalar"
 
 
 def rename_reassigned(f: Function) -> None:
-    """Rename the scalars of `f` that are assigned again. Parameters, results and loop-exit flags keep their names."""
+    """Rename the scalars of `f` that are assigned again. Parameters, results, loop-exit flags and what loops count with
+    keep their names."""
     every = list(walk(f.body))
-    scalars = {s.name for s in every if isinstance(s, Assign)}
+    scalars = {s.name for s in every if isinstance(s, Assign)} - {s.index for s in every if isinstance(s, Loop)}
     scalars -= {n for s in every if isinstance(s, Loop) for n in (s.exit_flag, s.trip_counter, *s.values_before_loop)}
     ends = {*f.parameters, *(f.results or [])}
     names = union_over_nested(f.body, mentioned)  # names added below do not move these
