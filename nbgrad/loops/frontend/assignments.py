@@ -30,6 +30,7 @@ from .array_expressions import (
     leaves,
     record_order,
 )
+from .einsum import is_view
 from .filled_numbers import becomes_array, fill_number, mark_bound
 from .function_table import DEFINITIONS
 from .growing_lists import is_list
@@ -194,7 +195,7 @@ class Assignments(TupleAssignments):
             if name not in self.tuples:
                 becomes_array(self, s, name, tree)
             raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
-        base, standing = self.user_variable(name), self.stands_for(tree) | self.diagonal_of(tree, value)
+        base, standing = self.user_variable(name), self.stands_for(tree) | self.viewed_in_numpy(tree, value)
         if isinstance(tree, Leaf) and tree.fresh and base in self.rebound and not self.is_whole(tree.view):
             tree = copy_of_values(tree)  # of which the name is to be the whole, as with keepdims
         owner, straight = self.owners.get(name), self.runs_once and self.at_function_level
@@ -265,13 +266,18 @@ class Assignments(TupleAssignments):
             if standing or view.name in self.shared.holders or name in self.tuple_owner:
                 self.note_name(view.name, name)
 
-    def diagonal_of(self, tree: ArrayExpr, value: ast.expr) -> set[str]:
-        """The matrix that an array is the diagonal of, which NumPy does not copy."""
+    def viewed_in_numpy(self, tree: ArrayExpr, value: ast.expr) -> set[str]:
+        """The array that a function copies here and NumPy gives a view of: diagonals."""
+        called = self.function_of(value.func) if isinstance(value, ast.Call) else None
         match value:
-            case ast.Call(args=[of, *_]) if tree.rank == 1 and self.function_of(value.func) is DEFINITIONS[np.diag]:
-                view = self.array(ast.Name(base_name(of), ast.Load())) if base_name(of) else None
-                return set() if view is None else {self.storage_of(view.name)}
-        return set()
+            case ast.Call(args=[of, *_]) if tree.rank == 1 and called is DEFINITIONS[np.diag]:
+                pass
+            case ast.Call(args=[_, of]) if called is np.einsum and is_view(value):
+                pass
+            case _:
+                return set()
+        view = self.array(ast.Name(base_name(of), ast.Load())) if base_name(of) else None
+        return set() if view is None else {self.storage_of(view.name)}
 
     def same_shape_and_kind(self, s: ast.stmt, tree: ArrayExpr, owner: str) -> bool:
         """Whether `tree` provably has the shape and kind of the array `owner`."""

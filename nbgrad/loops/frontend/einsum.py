@@ -19,7 +19,7 @@ from .views import raw_length
 if TYPE_CHECKING:
     from .calls import Calls
 
-__all__ = ["product_of_stacks"]
+__all__ = ["is_view", "product_of_stacks"]
 
 
 @lowers(np.einsum, arguments=(2, MANY), keywords=True)
@@ -29,11 +29,8 @@ def _einsum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
             pass
         case _:
             raise low.source.refuse(node, f"subscripts that are no string in {unparse(node)}", "write them as a string")
-    inputs, arrow, output = text.replace(" ", "").partition("->")
-    terms = inputs.split(",")
+    terms, output = _subscripts(text)
     letters = "".join(terms)
-    if not arrow:
-        output = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
     wrong = not (letters + output).isalpha() or len(set(output)) < len(output) or not set(output) <= set(letters)
     if wrong or len(terms) != len(node.args) - 1:
         what = f"the subscripts '{text}' for {len(node.args) - 1} arrays"
@@ -44,6 +41,22 @@ def _einsum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     if isinstance(result, Leaf):  # NumPy chooses it
         low.shared.memory_orders[result.view.name] = None
     return result
+
+
+def _subscripts(text: str) -> tuple[list[str], str]:
+    """The subscripts of the operands and of the result."""
+    inputs, arrow, output = text.replace(" ", "").partition("->")
+    letters = "".join(inputs.split(","))
+    return inputs.split(","), output if arrow else "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+
+
+def is_view(node: ast.Call) -> bool:
+    """Whether NumPy returns a view from this call of ``np.einsum``: nothing is summed, as in ``'ij->ji'``."""
+    match node.args:
+        case [ast.Constant(value=str() as text), _]:
+            (letters, *_), output = _subscripts(text)
+            return set(letters) == set(output)
+    return False
 
 
 @lowers(np.inner, arguments=(2, 2))
