@@ -196,16 +196,6 @@ def several_ranks(m):
     return sum(np.sum(v * v) for v in hs)
 
 
-def read_first(m):
-    hs = []
-    for k in range(m.shape[0]):
-        h = m[k]
-        if k > 0:
-            h = h + hs[-1]
-        hs.append(h)
-    return sum(np.sum(h * h) for h in hs)
-
-
 def set_at_once(m):
     ps = [r * 1.0 for r in m]
     ps[0:1] = [m[1]]
@@ -222,10 +212,22 @@ def returned(m):
 @pytest.mark.parametrize("f, what", [
     (ragged, "items of the list hs, whose shapes are not known before the loop"),
     (several_ranks, "items of the list hs with another number of axes"),
-    (read_first, "hs"), (set_at_once, "items of a list that are set at once"),
+    (set_at_once, "items of a list that are set at once"),
     (returned, "this use of hs, a list that changes"),
 ])  # fmt: skip
 def test_refused(f, what):
     with pytest.raises(TraceError) as caught:
         nb.adjoint(f).value_and_grad(M)
     assert what in str(caught.value)
+
+
+def test_none_is_read():
+    def last(m):
+        hs, s = [], 0.0
+        for row in m:
+            s += np.sum(hs[-1])
+            hs.append(row * 2)
+        return s
+
+    with pytest.raises(IndexError):
+        nb.adjoint(last).value_and_grad(M)

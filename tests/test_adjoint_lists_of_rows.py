@@ -190,6 +190,49 @@ def numbers(m):
     return sum(z) + len(z) + len(y) + z[-1] + s
 
 
+# Lists that are read before something is put in.
+
+
+def orthonormal(m):
+    def of_rows(x):
+        qs = []
+        for row in x:
+            u = row.copy()
+            for q in qs:
+                u -= np.dot(q, u) * q
+            qs.append(u / np.sqrt(np.sum(u * u)))
+        return qs
+
+    a, b = of_rows(np.sin(m * m * 9)), of_rows(np.cos(m * m * 7))
+    return np.sum(a[1] * b[2]) + np.sum(np.array(a) ** 3) + len(a)
+
+
+def with_the_last(m):
+    hs, gs = [], []
+    for k in range(len(m)):
+        h = np.sin(m[k])
+        if k > 0:
+            h = h + hs[-1] * 0.5
+        hs.append(h)
+    for row in m:
+        if len(gs) > 0:
+            g = row * gs[-1]
+        else:
+            g = row * 2
+        gs.append(g)
+    return np.sum(hs[-1]) + np.sum(hs[0] * hs[1]) + np.sum(gs[-1])
+
+
+def with_all(m):
+    hs = []
+    for row in m:
+        s = row
+        for h in hs:
+            s = s + h * 0.1
+        hs.append(np.sin(s) * sum(np.sum(h) for h in hs) + s)
+    return np.sum(hs[-1])
+
+
 # Comprehensions.
 
 
@@ -243,8 +286,9 @@ def in_place(m):
 
 
 ACCEPTED = [states, trajectory, until, in_a_branch, krylov, matrices, slices, a_slice_is_a_list, means, extended,
-            counted, popped, emptied, items_set, items_written, begun_anew, in_nested_functions, numbers, filtered,
-            pairs, nested, steps, steps_of_a_function, in_place]  # fmt: skip
+            counted, popped, emptied, items_set, items_written, begun_anew, in_nested_functions, orthonormal,
+            with_the_last, with_all, numbers, filtered, pairs, nested, steps, steps_of_a_function,
+            in_place]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)

@@ -97,6 +97,11 @@ class Static(ArrayExpr):
     rank = 0
 
 
+@dataclass
+class NoItems(TupleExpr):
+    """The items of a list into which nothing was put yet, while it is found out what will be."""
+
+
 @dataclass(eq=False)
 class Op(ArrayExpr):
     """An elementwise operation: `build` computes an element from those of `args`; see FromFunction for the others."""

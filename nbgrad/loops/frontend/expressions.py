@@ -33,6 +33,7 @@ from .array_expressions import (
     Elementwise,
     Leaf,
     Lowered,
+    NoItems,
     Scalar,
     Static,
     TupleExpr,
@@ -366,6 +367,8 @@ class Expressions(Slices):
     def item_of(self, node: ast.Subscript, tree: TupleExpr) -> ArrayExpr:
         """An item or slice of a tuple. If the index is not constant, a tuple of scalars becomes an array."""
         size = len(tree.items)
+        if isinstance(tree, NoItems):
+            return tree if isinstance(node.slice, ast.Slice) else Scalar(Constant(0.0))
         if is_record(tree):
             return item_of_record(self, node, tree)
         if isinstance(node.slice, ast.Slice):
@@ -384,9 +387,11 @@ class Expressions(Slices):
             return self.subscript(ast.copy_location(row, node))
         if -size <= k < size:
             return tree.items[k]
-        raise self.source.refuse(
-            node, f"{unparse(node)}, an index of a tuple that is not one of its {size}", "use an array"
-        )
+        what = f"{unparse(node)}, an index of a tuple that is not one of its {size}"
+        refused = self.source.refuse(node, what, "use an array")
+        if isinstance(node.value, ast.Name):
+            self.list_of_rows(node.value.id, refused)
+        raise refused
 
     def varying_index(self, node: ast.Subscript, *parts: Term) -> Exception:
         raise NotImplementedError

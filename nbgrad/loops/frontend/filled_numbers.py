@@ -17,10 +17,11 @@ from .syntax import subtrees
 
 if TYPE_CHECKING:
     from .assignments import Assignments
+    from .calls import Calls
     from .iteration import Iteration
     from .scope import Scope
 
-__all__ = ["becomes_array", "check_filled", "fill_number", "filled_key", "mark_bound"]
+__all__ = ["becomes_array", "check_filled", "fill_number", "filled_key", "mark_bound", "shape_of"]
 
 
 def filled_key(low: Scope, name: str) -> tuple:
@@ -32,14 +33,23 @@ def becomes_array(low: Assignments, s: ast.stmt, name: str, tree: ArrayExpr) -> 
     """Lower again with an array for the number that `name` stands for, if that is the same: its lengths are those of
     arguments."""
     loop = _loop_of_sum(low.source.node, s, name)
+    if loop is None or name in low.source.signature.parameters:
+        return
+    asked = shape_of(low, s, name, tree, (loop.lineno, loop.col_offset))
+    if asked is not None:
+        raise asked
+
+
+def shape_of(low: Calls, s: ast.AST, name: str, tree: ArrayExpr, place: tuple = ()) -> NeedsSplitting | None:
+    """To lower again with the shape of an array known where `name` is bound first; None if it is not that of
+    arguments."""
     elementwise = Elementwise(low, s)
     sizes = [low.with_known_integers(n) for n in elementwise.lengths(tree)]
     known = {*low.lowered_function.parameters, *low.lowered_function.constants}
-    if loop is None or name in low.source.signature.parameters or not all(n.named <= known for n in sizes):
-        return
-    kind = low.kind_of_tree(tree) or "float"
-    made = FromFunction(sizes, None, kind, elementwise.dtype(tree))
-    raise NeedsSplitting(name, filled=(filled_key(low, name), made, (loop.lineno, loop.col_offset)))
+    if not all(n.named <= known for n in sizes):
+        return None
+    made = FromFunction(sizes, None, low.kind_of_tree(tree) or "float", elementwise.dtype(tree))
+    return NeedsSplitting(name, filled=(filled_key(low, name), made, place))
 
 
 def fill_number(low: Assignments, s: ast.stmt, name: str, value: Term) -> bool:

@@ -19,7 +19,7 @@ from ..ir.terms import FALSE, ONE, TRUE, ZERO, Binary, Compare, Length, Logical,
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .function_table import lowers, row_of
-from .lists_of_rows import new_rows, no_items, put_row, rows_of, rows_view, taken_item
+from .lists_of_rows import items_of_rows, new_rows, no_items, put_row, rows_of, taken_item
 from .structured_control import with_location
 from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
 from .views import Axis, View
@@ -52,14 +52,17 @@ class GrowingLists(ast.NodeTransformer):
 
     def __init__(self, source: Source, rows: Collection[str] = ()) -> None:
         self.source, self.rows = source, rows
+        self.is_called = source.is_called or source.enclosing_scope is not None  # by the differentiated function
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        outside, self.is_called = self.is_called, True
         self.generic_visit(node)
+        self.is_called = outside
         names = set() if self.source.generated else _changing_lists(node)
         if names:
             free = Names(all_names(node))
             counts = {n: free.fresh(f"{n}_count") for n in sorted(names)}
-            rewriting = _Rewriting(self.source, counts, names & set(self.rows))
+            rewriting = _Rewriting(self.source, counts, names & set(self.rows), self.is_called)
             body = [t for s in node.body for t in rewriting.statements(s)]
             made = [t for n in rewriting.counts for t in rewriting.made(n, node.body[0])]
             node.body = [*made, *body]
@@ -106,8 +109,8 @@ class _Rewriting(ast.NodeTransformer):
     """Rewrites the statements of one function; `counts` are the variables with the numbers of elements in use, `rows`
     the lists whose items are arrays."""
 
-    def __init__(self, source: Source, counts: dict[str, str], rows: Collection[str]) -> None:
-        self.source, self.counts, self.rows = source, counts, rows
+    def __init__(self, source: Source, counts: dict[str, str], rows: Collection[str], is_called: bool) -> None:
+        self.source, self.counts, self.rows, self.is_called = source, counts, rows, is_called
 
     def statements(self, s: ast.stmt) -> list[ast.stmt]:
         done = self.visit(s)
@@ -251,7 +254,7 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         """A list that a called function returns is a copy: nothing else has it."""
-        if isinstance(node.value, ast.Name) and node.value.id in self.counts and self.source.is_called:
+        if isinstance(node.value, ast.Name) and node.value.id in self.counts and self.is_called:
             items = self.items(node.value)
             node.value = with_location(ast.Call(bound_name(list_copy, "list"), [items], []), node)
             return node
@@ -415,7 +418,7 @@ def grow_to_size(low: Scope, name: str, sizes: list[Term], kind: str | Like, dty
 def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     count = low.value(node.args[1])
     if (rows := rows_of(low, node.args[0])) is not None:
-        return Leaf(rows_view(low, node, rows, count))
+        return items_of_rows(low, node, rows, count)
     vector = low.view(node.args[0])
     return Leaf(View(vector.name, (Axis(ZERO, count),), (0,)))
 

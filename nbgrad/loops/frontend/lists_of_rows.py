@@ -13,7 +13,19 @@ from typing import TYPE_CHECKING
 
 from ..ir.statements import Check, Grow, If, Store, walk
 from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, integer
-from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .array_expressions import (
+    ArrayExpr,
+    Elementwise,
+    FromFunction,
+    Leaf,
+    Lowered,
+    NoItems,
+    Op,
+    Scalar,
+    Static,
+    TupleExpr,
+)
+from .filled_numbers import filled_key, shape_of
 from .function_table import MANY, lowers
 from .syntax import written_name
 from .views import Axis, View, axis_length
@@ -25,13 +37,13 @@ __all__ = [
     "RowList",
     "exchanged_item",
     "held_item",
+    "items_of_rows",
     "moved_item",
     "new_rows",
     "no_items",
     "put_row",
     "row_list",
     "rows_of",
-    "rows_view",
     "set_item",
     "store_item",
     "taken_item",
@@ -58,7 +70,11 @@ def new_rows(name: str) -> None:
 def _new_rows(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     if low.shared.parallel:
         raise low.source.refuse(node, "a list that grows in a parallel loop", "fill an array made before the loop")
-    return Static(RowList(node.args[0].value))  # type: ignore[attr-defined]
+    rows = RowList(node.args[0].value)  # type: ignore[attr-defined]
+    found = low.shared.rewrites.filled.get(filled_key(low, rows.name))
+    if found is not None:
+        _allocate(low, node, rows, found[0])
+    return Static(rows)
 
 
 def rows_of(low: Calls, node: ast.expr) -> RowList | None:
@@ -67,11 +83,20 @@ def rows_of(low: Calls, node: ast.expr) -> RowList | None:
     return static.value if isinstance(static, Static) and isinstance(static.value, RowList) else None
 
 
-def rows_view(low: Calls, node: ast.AST, rows: RowList, count: Term) -> View:
-    """The items of a list that grows: as many as there are."""
-    if not rows.array:
-        what = f"the list of arrays {rows.name}, which is read before something is appended to it"
-        raise low.source.refuse(node, what, "begin with its first item, or fill an array with one axis more")
+def items_of_rows(low: Calls, node: ast.AST, rows: RowList, count: Term) -> ArrayExpr:
+    """The items of a list that grows: as many as there are.
+
+    Where nothing was put in yet, lowering goes on to what will be, and begins again with that.
+    """
+    if rows.array:
+        return Leaf(_view(low, rows, count))
+    what = f"the list of arrays {rows.name}, which is read before something is appended to it"
+    instead = "begin with its first item, or fill an array with one axis more"
+    low.shared.read_before.setdefault(rows.name, low.source.refuse(node, what, instead))
+    return NoItems([])
+
+
+def _view(low: Calls, rows: RowList, count: Term) -> View:
     whole = low.whole_view(rows.array)
     return View(rows.array, (Axis(ZERO, count), *whole.parts[1:]), whole.order)
 
@@ -85,6 +110,8 @@ def put_row(low: Calls, node: ast.AST, rows: RowList, indices: list[Term], item:
     if isinstance(item, TupleExpr | Static) or not item.rank:
         raise low.source.refuse(node, f"different things in the list {rows.name}", "put arrays of one shape into it")
     if not rows.array:
+        if rows.name in low.shared.read_before:
+            raise shape_of(low, node, rows.name, item) or low.shared.read_before[rows.name]
         _allocate(low, node, rows, item)
     if not rows.counts:
         (count,) = indices
@@ -160,7 +187,10 @@ def taken_item(rows: RowList, count: int) -> None:
 def _taken_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     rows, count = rows_of(low, node.args[0]), low.name_or_constant(low.value(node.args[1]))
     assert rows is not None
-    items = ast.copy_location(Lowered(Leaf(rows_view(low, node, rows, count))), node)
+    tree = items_of_rows(low, node, rows, count)
+    if isinstance(tree, NoItems):
+        return Scalar(ZERO)
+    items = ast.copy_location(Lowered(tree), node)
     row = low.subscript_view(ast.copy_location(ast.Subscript(items, ast.Constant(-1), ast.Load()), node))
     taken = low.copy_of(row, node, hint)
     low.note_standing(taken.name, low.shared.read_only_copies.get(rows.array, frozenset()) | {rows.array})

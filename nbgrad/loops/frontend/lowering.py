@@ -146,9 +146,12 @@ def _lower_once(
     ]
     try:
         program.body = [*given, *lowering.out, *lowering.function()]
-    except TraceError as err:
-        err.deciding = state.may_decide  # type: ignore[attr-defined]
-        raise
+        if state.read_before:
+            raise next(iter(state.read_before.values()))
+    except TraceError as err:  # after a list was read that has no items, nothing was lowered in earnest
+        found = next(iter(state.read_before.values()), err)
+        found.deciding = state.may_decide  # type: ignore[attr-defined]
+        raise found from None
     program.results, program.form = lowering.flat_results(), form_of(lowering.result)
     if program.results:
         program.results, trimmed = lowering.trim_results(program.results)

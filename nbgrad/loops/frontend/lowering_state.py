@@ -55,6 +55,7 @@ class LoweringState:
     lists: dict[str, int] = field(default_factory=dict)  # arrays that hold the items of a list, and its axes
     holders: set[str] = field(default_factory=set)  # those of them whose items are arrays or lists
     held: set[str] = field(default_factory=set)  # copies of items, until they are put into their places
+    read_before: dict[str, Exception] = field(default_factory=dict)  # lists of rows into which nothing was put yet
     comprehensions: list[tuple] = field(default_factory=list)  # that are being lowered
     read_only_copies: dict[str, frozenset[str]] = field(default_factory=dict)  # and the arrays that they may be of
     decided: dict[tuple, bool | None] = field(default_factory=dict)  # tests that are known; None: otherwise elsewhere

@@ -94,6 +94,8 @@ class Rewrites:
             self.lists_of_arrays.add(asked.list_of_arrays)
         elif asked.rows:
             self.lists_of_rows.add(asked.rows)
+            for found in (self.decided, self.written_out, self.unrolled):  # by the tuples that they were
+                found.clear()
         elif asked.filled:
             key, made, place = asked.filled
             self.filled[key] = made, place

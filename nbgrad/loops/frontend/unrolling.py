@@ -19,6 +19,7 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, Static, TupleEx
 from .calls import Calls
 from .dictionaries import dictionary_items
 from .function_table import RANGES
+from .growing_lists import is_list
 from .instance_types import InstanceType
 from .known_integers import integer_of
 from .lists_of_arrays import changed_lists
@@ -105,6 +106,9 @@ class Unrolling(Calls):
         else."""
         if isinstance(node, Lowered):
             return node.lowered_tree.items if isinstance(node.lowered_tree, TupleExpr) else None
+        if is_list(node):
+            tree = self.tree(node)
+            return tree.items if isinstance(tree, TupleExpr) else None
         outside = self.resolve(node) if isinstance(node, ast.Name) else None
         if isinstance(outside, tuple) and all(isinstance(v, NUMBERS) for v in outside):
             return [Scalar(literal(v)) for v in outside]
