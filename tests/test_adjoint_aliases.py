@@ -348,6 +348,18 @@ def written_after_swaps(x, y):
     return np.sum(x)
 
 
+def local_written_after_swaps(x, y):
+    def f(a):
+        t = np.zeros(4)
+        for _ in range(3):
+            a, t = t, a
+        return t
+
+    r = f(x)
+    r += 1
+    return np.sum(x * y)
+
+
 def diagonal(x, y):
     m = np.outer(x, y)
     d = np.diag(m)
@@ -363,10 +375,18 @@ def item_chosen(x, y):
     return np.sum(y)
 
 
-@pytest.mark.parametrize("f", [bound_again, chosen_then_written, chosen_in_a_branch, written_after_a_function,
-                               written_after_swaps, diagonal, item_chosen], ids=lambda f: f.__name__)  # fmt: skip
-def test_refused(f):
-    with pytest.raises(TraceError):
+STANDS = r"a write to an array that \w+ stands for, too"
+CHOSEN = "a name for one array or another, where one may be written in place"
+
+
+@pytest.mark.parametrize("f, what", [
+    (bound_again, "the array q, whose name may be bound to another one"), (chosen_then_written, CHOSEN),
+    (chosen_in_a_branch, CHOSEN), (written_after_a_function, STANDS), (written_after_swaps, STANDS),
+    (local_written_after_swaps, STANDS), (diagonal, STANDS),
+    (item_chosen, CHOSEN),
+])  # fmt: skip
+def test_refused(f, what):
+    with pytest.raises(TraceError, match=what):
         nb.adjoint(f).value_and_grad(A, B)
 
 

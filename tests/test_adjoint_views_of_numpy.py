@@ -9,19 +9,27 @@ from nbgrad.errors import TraceError
 
 X, M = np.array([1.0, 2.0, 3.0, 4.0]), np.arange(16.0).reshape(4, 4) * 0.1 + 0.1
 EXPRESSIONS = """\
-np.flip(x); np.flip(m, 0); np.fliplr(m); np.flipud(m); np.rot90(m); np.transpose(m); np.swapaxes(m, 0, 1)
+np.flip(x); np.flip(m); np.fliplr(m); np.flipud(m); np.rot90(m); np.transpose(m); np.swapaxes(m, 0, 1)
 np.moveaxis(m, 0, 1); np.squeeze(m[:1]); np.expand_dims(x, 0); np.atleast_1d(x); np.atleast_2d(x); np.ravel(m)
 m.ravel(); m.flatten(); np.reshape(m, -1); m.reshape(16); np.diag(m); np.diag(x); np.real(x); x.real; x.conj()
 np.conj(x); np.asarray(x); np.ascontiguousarray(x); np.array(x); np.copy(x); x.copy(); m.T; x.T; x.squeeze()
 np.nan_to_num(x); np.sort(x); np.abs(x); np.positive(x); +x; x.astype(np.float64); np.where(x > 0, x, x)
-np.roll(x, 1); np.tile(x, 1); np.repeat(x, 1); np.take(x, [0, 1, 2, 3]); x[[0, 1, 2, 3]]; x[x > 0]; x[:]; x[...]
+np.roll(x, 1); np.tile(x, 1); np.repeat(x, 1); np.take(x, np.array([0, 1])); x[np.array([0, 1])]; x[x > 0]; x[:]; x[...]
 x[::-1]; m[1]; m[:, 1]; m[None]; m[0][None]; x.flat[:]; np.round(x, 3); np.clip(x, 0, 9); np.minimum(x, x); x * 1; x**1
 np.triu(m); np.concatenate((x,)); np.stack((x,)); np.vstack((x,)); np.hstack((x,)); np.cumsum(m[:, :1], 1)
-np.append(x, []); np.pad(x, 0); np.partition(x, 1); np.einsum("i->i", x); np.einsum("ij->ji", m); np.einsum("ii->i", m)
-np.einsum("ji", m); np.add(x, 0); np.dot(np.eye(4), x); (lambda a: a)(x); x if m[0, 0] > -9 else x"""
+np.partition(x, 1); np.einsum("i->i", x); np.einsum("ij->ji", m); np.einsum("ii->i", m)
+np.einsum("ji", m); np.add(x, 0); np.dot(np.eye(4), x); x if m[0, 0] > -9 else x"""
 CASES = [
     (e.strip(), line) for part in EXPRESSIONS.splitlines() for e in part.split(";") for line in ("x += 1.0", "d += 1.0")
 ]
+
+#: What is refused, with writes to the operand or the result; NumPy itself refuses writes to diagonals.
+REFUSED = {
+    *((e, w) for e in ('np.einsum("i->i", x)', 'np.einsum("ij->ji", m)', 'np.einsum("ii->i", m)', 'np.einsum("ji", m)',
+                       "np.ravel(m)", "m.ravel()", "np.reshape(m, -1)", "m.reshape(16)", "x if m[0, 0] > -9 else x")
+      for w in ("x += 1.0", "d += 1.0")),
+    ("m.flatten()", "x += 1.0"), ("np.diag(m)", "x += 1.0"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("expression, written", CASES)
@@ -39,25 +47,12 @@ def test_writes(expression, written, tmp_path):
     except ValueError as err:
         assert "read-only" in str(err)
         return
-    try:
-        with uncompiled():
-            found, _ = nb.adjoint(names["f"]).value_and_grad(*given)
-    except TraceError:
-        return
+    with uncompiled():
+        if (expression, written) in REFUSED:
+            with pytest.raises(TraceError, match=r"stands for, too|reshaped and written|may be written in place"):
+                nb.adjoint(names["f"]).value_and_grad(*given)
+            return
+        found, _ = nb.adjoint(names["f"]).value_and_grad(*given)
     assert found == pytest.approx(value, rel=1e-12)
     for a, b in zip(given, expected, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_most_are_accepted():
-    """Not all of the above is refused."""
-
-    def written(x, m):
-        d, e, g = m.T, m[::-1], np.abs(x)
-        d[0] += x
-        e[0, 1] += 1.0
-        g += 1.0
-        return np.sum(m * m) + np.sum(g * x)
-
-    value, _ = nb.adjoint(written).value_and_grad(X, M.copy())
-    assert value == pytest.approx(written(X, M.copy()))

@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.names import Names
 from .function_table import DEFINITIONS, is_known
 from .structured_control import own_returns, with_location
-from .syntax import Replaced, all_names, bound_name, first_name, free_variables, subtrees
+from .syntax import Replaced, all_names, assigned_pairs, bound_name, first_name, free_variables, subtrees
 
 if TYPE_CHECKING:
     from .source import Source
@@ -73,7 +73,7 @@ def _unchanged_lists(nodes: list[ast.AST], results: list[ast.Return]) -> set[str
     for n in nodes:
         match n:
             case ast.Assign(targets=targets):
-                pairs = [p for t in targets for p in _pairs(t, n.value)]
+                pairs = [p for t in targets for p in assigned_pairs(t, n.value)]
                 made.update(t.id for t, value in pairs if isinstance(t, ast.Name) and _is_list(value))
                 displays |= {t.id for t, value in pairs if isinstance(t, ast.Name) and _has_display(value)}
             case ast.Attribute(value=ast.Name() as owner) | ast.Subscript(value=ast.Name() as owner, ctx=ast.Del()):
@@ -94,13 +94,6 @@ def _results(value: ast.expr) -> list[ast.AST]:
         case ast.IfExp(body=first, orelse=second):
             return [*_results(first), *_results(second)]
     return [value] if isinstance(value, ast.Name) else []
-
-
-def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
-    """A target and value, or those of their items."""
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        return list(zip(target.elts, value.elts, strict=True))
-    return [(target, value)]
 
 
 def _is_list(value: ast.expr) -> bool:

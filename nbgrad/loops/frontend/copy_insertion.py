@@ -208,11 +208,10 @@ class CopyInsertion(Calls):
         self.bind_owned_copy(name, copy)
         self.memory_slot(copy.name, len(self.swapped_parameters))
         self.swapped_parameters.append(view)
-        self.swapped_copies.add(copy.name)
 
     def caller_may_have(self, array: str) -> frozenset[str]:
-        """The caller's arrays that the array `array` of a function stands for after swaps of its parameters."""
-        swapped = array in self.swapped_copies
+        """The caller's arrays that the array `array` of a function stands for after swaps with its parameters."""
+        swapped = any(self.owners.get(n) == array for n in self.may_alias_caller)
         return frozenset(self.storage_of(v.name) for v in self.swapped_parameters) if swapped else frozenset()
 
     def bind_writable_copy(self, name: str, view: View, node: ast.AST) -> None:

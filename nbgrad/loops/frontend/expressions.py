@@ -164,7 +164,7 @@ class Expressions(Slices):
             case ast.Call():
                 return self.call(node, hint)
             case ast.Tuple() | ast.List():
-                made = list if getattr(node, "of_list", False) else tuple
+                made = list if isinstance(node, ast.List) or getattr(node, "of_list", False) else tuple
                 return TupleExpr([self.tree_or_static(e) for e in node.elts], made)
             case ast.ListComp() | ast.GeneratorExp():
                 return self.lower_comprehension(node)

@@ -13,7 +13,7 @@ from ..ir.statements import Assign, Check
 from ..ir.terms import FALSE, TRUE, Term, Unary, Variable
 from .array_expressions import ArrayExpr, Elementwise, FromFunction
 from .live_range_splitting import NeedsSplitting
-from .syntax import subtrees
+from .syntax import count_mentions, subtrees
 
 if TYPE_CHECKING:
     from .assignments import Assignments
@@ -91,7 +91,7 @@ def _loop_of_sum(function: ast.FunctionDef, s: ast.stmt, name: str) -> ast.For |
     later = {id(n) for t in loop.body[k:] for n in subtrees(t)}
     end = loop.end_lineno, loop.end_col_offset
     for n in subtrees(function):
-        if isinstance(n, ast.FunctionDef | ast.Lambda) and n is not function and _mentions(n, name):
+        if isinstance(n, ast.FunctionDef | ast.Lambda) and n is not function and count_mentions(n, {name}):
             return None
         if isinstance(n, ast.Name) and n.id == name and id(n) not in later:
             before = (n.lineno, n.col_offset) < (loop.lineno, loop.col_offset)
@@ -105,15 +105,11 @@ def _same(a: ast.AST, b: ast.AST) -> bool:
     return type(a) is type(b) and (a.lineno, a.col_offset) == (b.lineno, b.col_offset)  # type: ignore[attr-defined]
 
 
-def _mentions(node: ast.AST, name: str) -> int:
-    return sum(isinstance(n, ast.Name) and n.id == name for n in subtrees(node))
-
-
 def _is_elementwise(s: ast.stmt, name: str) -> bool:
     """Whether a statement adds to a name, or the like: a number and an array filled with it give the same."""
     match s:
         case ast.AugAssign(ast.Name(id=target), _, value):
-            return target == name and not _mentions(value, name)
+            return target == name and not count_mentions(value, {name})
         case ast.Assign([ast.Name(id=target)], value):
             node: ast.expr = value
             while isinstance(node, ast.BinOp | ast.UnaryOp):
@@ -122,8 +118,8 @@ def _is_elementwise(s: ast.stmt, name: str) -> bool:
                     continue
                 if isinstance(node.op, ast.MatMult):
                     return False
-                here, there = (node.left, node.right) if _mentions(node.left, name) else (node.right, node.left)
-                if _mentions(there, name):
+                here, there = (node.left, node.right) if count_mentions(node.left, {name}) else (node.right, node.left)
+                if count_mentions(there, {name}):
                     return False
                 node = here
             return target == name and isinstance(node, ast.Name) and node.id == name

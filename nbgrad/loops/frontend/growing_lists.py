@@ -15,11 +15,11 @@ import numpy as np
 
 from ..ir.names import Names
 from ..ir.statements import Alloc, Grow, If, Like, Store
-from ..ir.terms import FALSE, ONE, TRUE, ZERO, Binary, Compare, Length, Logical, Term, integer
+from ..ir.terms import FALSE, TRUE, ZERO, Compare, Length, Logical, Term
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .function_table import lowers, row_of
-from .lists_of_rows import items_of_rows, new_rows, no_items, put_row, rows_of, taken_item
+from .lists_of_rows import CAPACITY, items_of_rows, make_room, new_rows, no_items, put_row, rows_of, taken_item
 from .structured_control import with_location
 from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
 from .views import Axis, View
@@ -42,7 +42,6 @@ __all__ = [
     "with_all",
 ]
 
-_CAPACITY = integer(8)
 _CHANGES = ("append", "pop", "insert", "extend")
 _READERS = (len, sum, max, min, enumerate, zip, reversed)
 
@@ -397,7 +396,7 @@ def _new_list(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
 
 def empty_list(low: Calls, node: ast.AST, name: str) -> View:
     """A new vector for a list, at the top of the function."""
-    low.allocate(name, node, [_CAPACITY], "", DTYPES["float"])
+    low.allocate(name, node, [CAPACITY], "", DTYPES["float"])
     low.shared.sizes[name] = [Length(name, 0)]
     return low.whole_view(name)
 
@@ -406,7 +405,7 @@ def grow_to_size(low: Scope, name: str, sizes: list[Term], kind: str | Like, dty
     """A new array in a loop or branch, whose first size is not known before it: one array, which grows where needed."""
     shared, f = low.shared, low.lowered_function
     assert shared.top is not None
-    shared.top.append(Alloc(name, (_CAPACITY, *sizes[1:]), dtype, like, kind))
+    shared.top.append(Alloc(name, (CAPACITY, *sizes[1:]), dtype, like, kind))
     f.ranks[name] = len(sizes)
     f.kinds[name] = f.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
     shared.sizes[name] = sizes
@@ -444,7 +443,7 @@ def _append_item(low: Calls, node: ast.Call, called: object, hint: str) -> Array
         raise refused
     count = low.value(node.args[1])
     name, value = vector.name, low.name_or_constant(tree.term)
-    low.out.append(If(Compare((">=",), (count, Length(name, 0))), [Grow(name, Binary("+", count, ONE))], []))
+    make_room(low, name, count)
     low.out.append(Store(name, (count,), value))
     return tree
 

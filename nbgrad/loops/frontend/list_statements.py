@@ -14,7 +14,7 @@ from typing import Any
 from ..ir.names import Names
 from .growing_lists import is_end, makes_list, with_all
 from .lists_of_rows import exchanged_item, held_item, moved_item
-from .syntax import all_names, bound_name, subtrees, unparse
+from .syntax import all_names, assigned_pairs, bound_name, subtrees, unparse
 
 __all__ = ["ListStatements"]
 
@@ -162,10 +162,7 @@ def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
 
 def _pairs(node: ast.Assign) -> list[tuple[ast.expr, ast.expr]]:
     """The targets of an assignment with their values."""
-    match node:
-        case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
-            return list(zip(targets, values, strict=True))
-    return [(t, node.value) for t in node.targets]
+    return [pair for t in node.targets for pair in assigned_pairs(t, node.value)]
 
 
 def _extend(node: ast.AST, name: str, value: ast.expr) -> ast.stmt:

@@ -34,10 +34,12 @@ if TYPE_CHECKING:
     from .calls import Calls
 
 __all__ = [
+    "CAPACITY",
     "RowList",
     "exchanged_item",
     "held_item",
     "items_of_rows",
+    "make_room",
     "moved_item",
     "new_rows",
     "no_items",
@@ -49,7 +51,8 @@ __all__ = [
     "taken_item",
 ]
 
-_CAPACITY = integer(8)
+#: Of the arrays of lists, at first.
+CAPACITY = integer(8)
 
 
 @dataclass(eq=False)
@@ -115,11 +118,16 @@ def put_row(low: Calls, node: ast.AST, rows: RowList, indices: list[Term], item:
         _allocate(low, node, rows, item)
     if not rows.counts:
         (count,) = indices
-        grown = Grow(rows.array, Binary("+", count, ONE))
-        low.out.append(If(Compare((">=",), (count, Length(rows.array, 0))), [grown], []))
+        make_room(low, rows.array, count)
     whole = low.whole_view(rows.array)
     row = View(rows.array, (*indices, *whole.parts[len(indices) :]), tuple(range(len(indices), whole.rank)))
     _store(low, node, row, item, rows.name)
+
+
+def make_room(low: Calls, array: str, count: Term) -> None:
+    """Grow an array where `count` items fill it."""
+    grown = Grow(array, Binary("+", count, ONE))
+    low.out.append(If(Compare((">=",), (count, Length(array, 0))), [grown], []))
 
 
 def set_item(low: Calls, node: ast.AST, row: View, item: ArrayExpr) -> None:
@@ -158,7 +166,7 @@ def _allocate(low: Calls, node: ast.AST, rows: RowList, item: ArrayExpr) -> None
     kind, dtype = (item.kind, item.dtype) if isinstance(item, FromFunction | Op) else ("", None)
     if not kind:
         low.shared.element_kinds[rows.array] = low.kind_of_tree(item)
-    counts = [*rows.counts] or [_CAPACITY]
+    counts = [*rows.counts] or [CAPACITY]
     low.allocate(rows.array, node, [*counts, *sizes], kind, dtype or elementwise.dtype(item))
     if rows.counts:
         low.shared.lists[rows.array] = len(counts)

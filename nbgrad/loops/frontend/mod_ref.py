@@ -18,7 +18,7 @@ from ..custom_rules import rule_of
 from .function_table import is_known, row_of
 from .growing_lists import append_item
 from .source import Source
-from .syntax import bound_to, first_name, subtrees
+from .syntax import assigned_pairs, bound_to, first_name, subtrees
 from .wrapped_calls import output_nodes
 
 __all__ = ["modified_arrays"]
@@ -195,8 +195,6 @@ def _parts(call: ast.Call) -> list[ast.expr]:
 
 def _pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
     """An assignment as targets and values, item by item of tuples and for both values of a conditional."""
-    if isinstance(value, ast.IfExp):
-        return [*_pairs(target, value.body), *_pairs(target, value.orelse)]
-    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
-        return [p for t, v in zip(target.elts, value.elts, strict=True) for p in _pairs(t, v)]
-    return [(target, value)]
+    pairs = assigned_pairs(target, value)
+    chosen = [(t, part) for t, v in pairs if isinstance(v, ast.IfExp) for part in (v.body, v.orelse)]
+    return [p for p in pairs if not isinstance(p[1], ast.IfExp)] + [q for t, v in chosen for q in _pairs(t, v)]

@@ -97,7 +97,6 @@ class Scope(IntegerBounds):
         self.arrays_before_loops: list[dict[str, View]] = []  # those around, as `arrays` was
         self.string_bindings: dict[str, object] = {}  # parameters bound to a string or to None
         self.scalar_parameters: set[str] = set()  # scalar parameters
-        self.swapped_copies: set[str] = set()
         self.swapped_parameters: list[View] = []  # the caller's arrays that are swapped, by index, and
         self.memory_slots: dict[str, str] = {}  # per array, the variable with the index of the memory it would be in
         self.out: Block = []

@@ -159,6 +159,13 @@ def base_name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def assigned_pairs(target: ast.expr, value: ast.expr) -> list[tuple[ast.expr, ast.expr]]:
+    """A target and its value, or those of the items of tuples that are written out."""
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        return [p for t, v in zip(target.elts, value.elts, strict=True) for p in assigned_pairs(t, v)]
+    return [(target, value)]
+
+
 def count_mentions(s: ast.AST, names: set[str]) -> int:
     """How often `s` mentions one of the names."""
     return sum(isinstance(n, ast.Name) and n.id in names for n in subtrees(s))

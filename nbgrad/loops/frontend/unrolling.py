@@ -171,6 +171,9 @@ class Unrolling(Calls):
         known = [self.static_items(self.forwards(a)) for a in zipped.args]
         if not any(not all_scalars(t) for items in known for t in items or ()) or None not in known:
             return None
+        calls = [a for a in zipped.args if isinstance(a, ast.Call)]
+        if any(self.function_of(a.func) in RANGES or self.reversed_range(a) is not None for a in calls):
+            return None
         k = self.names.fresh("k")
         self.locals.add(k)
         self.rename[k] = k
@@ -185,8 +188,6 @@ class Unrolling(Calls):
                 targets.append(t)
                 columns.append(items[:count])
                 continue
-            if isinstance(a, ast.Call) and (self.function_of(a.func) in RANGES or self.reversed_range(a) is not None):
-                return None
             tree = self.tree(self.forwards(a))
             if isinstance(tree, TupleExpr | Static) or not tree.rank:
                 return None
