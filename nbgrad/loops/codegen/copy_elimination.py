@@ -88,6 +88,8 @@ class CopyElimination:
         later, copy = _nest(second, lambda s: isinstance(s, Store))
         if not isinstance(copy, Store) or len(later[-1].body) > 1 or not isinstance(copy.value, Element):
             return
+        if copy in self.dead_statements:
+            return  # what replaced a copy of it reads the array that it reads
         array = copy.value.array
         loops, store = _nest(first, lambda s: isinstance(s, Store) and s.array == array)
         moving = {n for s in walk([first, *between, second]) for n in writes(s)}
@@ -96,7 +98,8 @@ class CopyElimination:
             return
         place, variables = copy.index, [offset(p)[0] for p in copy.index]
         own = place == copy.value.index == tuple([substitute(p, names) for p in store.index])
-        value = self._available_value(store.value, loops, moving)
+        stored = self.replacement_values.get(store, store.value)  # of a copy that is copied on
+        value = self._available_value(stored, loops, moving)
         if value is None or not own or any(variables.count(Variable(p.index)) != 1 for p in later):
             return
         value = substitute(value, names)

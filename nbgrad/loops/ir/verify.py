@@ -10,7 +10,9 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import NoReturn
 
-from .effects import BlankLine, Break, Pop, PopFrame, Push, PushFrame, Return
+import numpy as np
+
+from .effects import Bind, BlankLine, Break, Pop, PopFrame, Push, PushFrame, Return
 from .names import Names
 from .reverse_ir import Branch, Comment, For, Item, Nest, Step, bound_by, evaluated_by, walk_items
 from .statements import (
@@ -236,8 +238,8 @@ def verify_sweep(items: list[Item], where: str, after: str) -> None:
 
 def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangents: set[str], where: str) -> None:
     """Check both sweeps together: names are bound before they are used, so that arrays are allocated first, and sizes
-    known; what the forward sweep records is read in reverse, and nothing else; frames and values are popped as often as
-    they are pushed.
+    known; no array is read that nothing fills; what the forward sweep records is read in reverse, and nothing else;
+    frames and values are popped as often as they are pushed.
 
     Parameters
     ----------
@@ -282,10 +284,39 @@ def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangent
                 visit(item.body, carried.union(*map(_begun, walk_items(item.body))) - cotangents)
 
     visit(items, set())
+    if unfilled := _unfilled(items):
+        raise InvalidIRError(f"{where}: read, but never filled: {', '.join(sorted(unfilled))}")
     if recorded != read:
         raise InvalidIRError(f"{where}: recorded or read, but not both: {', '.join(sorted(recorded ^ read))}")
     if wrong := {stack for (stack, _), n in moved.items() if n}:
         raise InvalidIRError(f"{where}: pushed and popped a different number of times: {', '.join(sorted(wrong))}")
+
+
+def _unfilled(items: list[Item]) -> set[str]:
+    """The arrays of ``np.empty`` whose elements are read, though no item stores elements or hands the array on."""
+    empty, filled, read = set[str](), set[str](), set[str]()
+    for item in walk_items(items):
+        match item:
+            case Bind(names, CallTerm(Global(_, np.empty))):
+                empty.update(names)
+                continue
+            case Bind(_, CallTerm(Global(_, np.zeros_like))):
+                continue
+            case Step(target=Element()):
+                filled.add(item.name)
+                terms = (item.value, *item.target.operands)
+            case _:
+                terms = evaluated_by(item)
+        filled.update(bound_by(item))
+        for t in subterms(*terms):
+            match t:
+                case Element():
+                    read.add(t.array)
+                case Variable(name):
+                    filled.add(name)
+                case Prefix():
+                    filled.update(t.named)
+    return (empty & read) - filled
 
 
 def _begun(item: Item) -> set[str]:
