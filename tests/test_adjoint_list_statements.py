@@ -235,9 +235,25 @@ def gone_over_and_set(m):
     return np.sum(ls[0]) + np.sum(ls[2] * m[1]) + np.sum(rows[2])
 
 
+def path_of(a, n):
+    hs = [a]
+    for k in range(n):
+        hs.append(hs[-1] * 0.5 + a[k])
+    return hs
+
+
+def items_of_a_result_swapped(m):
+    hs = path_of(m[0] * m[1], len(m) - 1)
+    hs[0], hs[-1] = hs[-1], hs[0]
+    if np.sum(hs[1]) > -99.0:
+        hs[0], hs[1], hs[2] = hs[1], hs[2] * 2.0, hs[0]
+    return sum((i + 1) * np.sum(h * h) for i, h in enumerate(hs))
+
+
 FORMS = [added_to, multistep, exchanged, sorted_by_sums, of_numbers, replaced, replaced_in_a_loop,
          returned_by_functions, momentum, passed_on, popped_in_expressions, two_loop_recursion, runge_kutta,
-         left_by_a_break, left_by_a_return, any_of, gone_over_and_replaced, gone_over_and_set]  # fmt: skip
+         left_by_a_break, left_by_a_return, any_of, gone_over_and_replaced, gone_over_and_set,
+         items_of_a_result_swapped]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", FORMS, ids=lambda f: f.__name__)

@@ -362,3 +362,76 @@ def test_items_of_other_shapes():
     assert adj.value_and_grad(M[0], M[1])[0] == pytest.approx(mixed(M[0], M[1]))
     with pytest.raises(ValueError, match="mixed: items of the list hs have different shapes"):
         adj.value_and_grad(M[0], M[1, :2])
+
+
+def sum_of_rows(m):
+    t, hs = 0.0, [m[0] * 1.0]
+    for row in m:
+        for q in m:
+            t += sum(np.sum(h**2) for h in hs)
+            hs.extend([q * row, q + row])
+    return t
+
+
+def sum_of_numbers(m):
+    t, ys = 0.0, [m[0, 0]]
+    for row in m:
+        for q in m:
+            t += sum(y * y for y in ys) + max(ys)
+            ys += [q[0] * row[1], q[1], row[2]]
+    return t
+
+
+def stacked(m):
+    t, hs = 0.0, [m[0] * 1.0]
+    for row in m:
+        for q in m:
+            t += np.sum(np.stack(hs)[:, 1] * np.array([h[0] * 2 for h in hs])) + np.mean(np.array([h @ q for h in hs]))
+            hs.append(q * row)
+            hs.append(q + row)
+    return t
+
+
+def sliced_off(m):
+    t, hs = 0.0, [m[0] * 1.0]
+    for row in m:
+        for q in m:
+            late = hs[1:]
+            t += sum(np.sum(h) ** 2 for h in late)
+            hs.append(q * row)
+    return t
+
+
+@pytest.mark.parametrize("f", [sum_of_rows, sum_of_numbers, stacked, sliced_off])
+def test_what_is_made_of_a_list_grows_with_it(f):
+    """The capacity of the list when the loop begins is no bound."""
+    check_derivatives(f, M * 0.5, compiled=False)
+
+
+def test_items_that_there_are_not():
+    def last(m, n):
+        hs = [m[0]]
+        for row in m:
+            hs.append(row * 2.0)
+        return np.sum(hs[n])
+
+    def taken(m, n):
+        hs = [m[0]]
+        for _ in range(n):
+            hs.pop()
+        return np.sum(m)
+
+    def taken_from_few(m):
+        hs = [m[0], m[1]]
+        hs.pop(0)
+        hs.pop()
+        hs.pop()
+        return np.sum(m)
+
+    with uncompiled():
+        with pytest.raises(IndexError, match=r"index 9 is out of bounds for axis 0 of hs with size 4: .*hs\[n\]"):
+            nb.adjoint(last).value_and_grad(M, 9)
+        with pytest.raises(IndexError, match="pop from empty list"):
+            nb.adjoint(taken).value_and_grad(M, 2)
+        with pytest.raises(IndexError, match="pop from empty list"):
+            nb.adjoint(taken_from_few).value_and_grad(M)

@@ -18,7 +18,8 @@ np.roll(x, 1); np.tile(x, 1); np.repeat(x, 1); np.take(x, np.array([0, 1])); x[n
 x[::-1]; m[1]; m[:, 1]; m[None]; m[0][None]; x.flat[:]; np.round(x, 3); np.clip(x, 0, 9); np.minimum(x, x); x * 1; x**1
 np.triu(m); np.concatenate((x,)); np.stack((x,)); np.vstack((x,)); np.hstack((x,)); np.cumsum(m[:, :1], 1)
 np.partition(x, 1); np.einsum("i->i", x); np.einsum("ij->ji", m); np.einsum("ii->i", m)
-np.einsum("ji", m); np.add(x, 0); np.dot(np.eye(4), x); x if m[0, 0] > -9 else x"""
+np.einsum("ji", m); np.add(x, 0); np.dot(np.eye(4), x); x if m[0, 0] > -9 else x
+sum([x]); sum((x,)); sum([x], 0.0); sum([], x); sum([x, m[0]]); np.add.reduce([x]); np.array([x])[0]"""
 CASES = [
     (e.strip(), line) for part in EXPRESSIONS.splitlines() for e in part.split(";") for line in ("x += 1.0", "d += 1.0")
 ]

@@ -183,7 +183,7 @@ class CopyInsertion(Calls):
 
     def about_copy(self, copy: str) -> tuple[str, str]:
         """What may not be written while the array `copy` stands for another one, and what to do."""
-        name = written_name(self.lowered_function.copied_from.get(copy, copy))
+        name = self.named_by_user(copy)
         if copy in self.shared.holders:
             what = f"a write to an array that is an item of the list {name}, too, or twice,"
             return what, f"put copies (.copy()) into {name}"

@@ -454,7 +454,8 @@ class Expressions(Slices):
                 else:
                     index, known = lower_index_array(self, node, tree, axis)
                     if not known and (not self.covers_axis(view, dim, axis) or index_may_raise(self, None, ZERO)):
-                        check_index_array(self, node, index, axis_length(axis), f"axis {d} of {unparse(node.value)}")
+                        what = f"axis {d} of {unparse(node.value) or self.named_by_user(view.name)}"
+                        check_index_array(self, node, index, axis_length(axis), what)
                     order += [-1] * (index.rank if not picks else 0)
                     picks[dim] = index, partial(self.index, view, dim, axis)
             d += 1
@@ -468,7 +469,7 @@ class Expressions(Slices):
         """The index in the array of an index into its view, with a bounds check for the node."""
         whole = self.covers_axis(view, dim, axis)
         if node is not None and (not whole or index_may_raise(self, index, axis_length(axis))):
-            what = f"axis {view.order.index(dim)} of {unparse(node.value)}"
+            what = f"axis {view.order.index(dim)} of {unparse(node.value) or self.named_by_user(view.name)}"
             self.out.append(in_range(self, node, index, axis_length(axis), what))
         if whole:
             return index

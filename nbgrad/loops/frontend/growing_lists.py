@@ -397,6 +397,7 @@ def _new_list(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
 def empty_list(low: Calls, node: ast.AST, name: str) -> View:
     """A new vector for a list, at the top of the function."""
     low.allocate(name, node, [CAPACITY], "", DTYPES["float"])
+    low.shared.growing.add(name)
     low.shared.sizes[name] = [Length(name, 0)]
     return low.whole_view(name)
 

@@ -62,6 +62,8 @@ class IntegerBounds:
     def constant_upper_bound(self, term: Term) -> Term | None:
         """An upper bound of `term` in terms of constants; None if there is none."""
         term = self.with_known_integers(term)
+        if term.named & self.shared.growing:
+            return None
         if all(map(self.is_constant_scalar, term.reads)):
             return term
         whole = self.shared.view_lengths.get(term, term)

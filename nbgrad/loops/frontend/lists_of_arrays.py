@@ -115,9 +115,12 @@ class ListsOfArrays(ast.NodeTransformer):
         item = ast.Subscript(ast.Name(name, ast.Load()), ast.Constant(0 if first else -1), ast.Load())
         end = ast.UnaryOp(ast.USub(), ast.Constant(1))
         rest = ast.Slice(ast.Constant(1), None, None) if first else ast.Slice(None, end, None)
+        count = ast.Call(bound_name(len, "len"), [ast.Name(name, ast.Load())], [])
+        error = ast.Call(bound_name(IndexError, "IndexError"), [ast.Constant("pop from empty list")], [])
+        empty = ast.If(ast.Compare(count, [ast.Eq()], [ast.Constant(0)]), [ast.Raise(error)], [])
         taken: list[ast.stmt] = [ast.Assign(targets, item)] if targets else []
         left = ast.Subscript(ast.Name(name, ast.Load()), rest, ast.Load())
-        return [*taken, ast.Assign([ast.Name(name, ast.Store())], left)]
+        return [empty, *taken, ast.Assign([ast.Name(name, ast.Store())], left)]
 
 
 def _is_set(node: ast.Subscript, names: Collection[str]) -> bool:

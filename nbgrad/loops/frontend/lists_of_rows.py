@@ -27,17 +27,18 @@ from .array_expressions import (
 )
 from .filled_numbers import filled_key, shape_of
 from .function_table import MANY, lowers
-from .syntax import written_name
 from .views import Axis, View, axis_length
 
 if TYPE_CHECKING:
     from .calls import Calls
+    from .copy_insertion import CopyInsertion
 
 __all__ = [
     "CAPACITY",
     "RowList",
     "exchanged_item",
     "held_item",
+    "hold_item",
     "items_of_rows",
     "make_room",
     "moved_item",
@@ -135,8 +136,7 @@ def set_item(low: Calls, node: ast.AST, row: View, item: ArrayExpr) -> None:
     low.release_items(node, row.name)
     if isinstance(item, TupleExpr):  # of numbers
         item = Leaf(low.tuple_as_array(node, item), True)
-    name = written_name(low.lowered_function.copied_from.get(row.name, row.name))
-    _store(low, node, row, item, name)
+    _store(low, node, row, item, low.named_by_user(row.name))
 
 
 def _store(low: Calls, node: ast.AST, row: View, item: ArrayExpr, name: str) -> None:
@@ -171,6 +171,7 @@ def _allocate(low: Calls, node: ast.AST, rows: RowList, item: ArrayExpr) -> None
     if rows.counts:
         low.shared.lists[rows.array] = len(counts)
     else:
+        low.shared.growing.add(rows.array)
         low.shared.sizes[rows.array][0] = Length(rows.array, 0)
         low.shared.constant_lengths.pop(Length(rows.array, 0), None)
 
@@ -216,13 +217,17 @@ def exchanged_item(value: object) -> None:
 
 @lowers(held_item, exchanged_item, arguments=(1, 1), shares=True)
 def _held_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    tree = low.tree_or_static(node.args[0])
+    return hold_item(low, node, low.tree_or_static(node.args[0]), called is exchanged_item, hint)
+
+
+def hold_item(low: Calls | CopyInsertion, node: ast.AST, tree: ArrayExpr, exchanged: bool, hint: str = "") -> ArrayExpr:
+    """A copy of an item of a list, to be put into another place; anything else as it is."""
     array = tree.view.name if isinstance(tree, Leaf) and not tree.fresh else ""
     if array not in low.shared.holders:
         return tree
     held = low.copy_of(tree.view, node, hint)  # type: ignore[attr-defined]
     originals = low.shared.read_only_copies.get(array, frozenset())
-    low.note_standing(held.name, originals if called is exchanged_item else originals | {array})
+    low.note_standing(held.name, originals if exchanged else originals | {array})
     low.shared.held.add(held.name)
     return Leaf(held, True)
 

@@ -38,6 +38,7 @@ class LoweringState:
     float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
     large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops
     float32_arguments: bool = False  # whether any argument is float32
+    growing: set[str] = field(default_factory=set)  # arrays of lists, whose lengths are capacities that change
     over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
     varying_results: set[tuple] = field(default_factory=set)  # axes of results whose lengths returns set
     varying_axes: dict[str, set[int]] = field(default_factory=dict)  # those axes, for each array that holds a result

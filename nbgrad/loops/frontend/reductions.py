@@ -29,6 +29,7 @@ from .array_expressions import (
     Scalar,
     TupleExpr,
     combine,
+    copy_of_values,
     record_order,
 )
 from .function_table import lowers
@@ -110,9 +111,11 @@ class Reductions:
         return self.reduce_axes(tree, called, axes, kept is not None and bool(static_truth(self.low, kept)), hint)
 
     def sum_of_items(self, items: list[ArrayExpr]) -> ArrayExpr:
-        """Python's sum of the items of a tuple: numbers or arrays."""
+        """Python's sum of the items of a tuple: numbers or arrays. It is no item itself, even of one."""
         if not items:
             return Scalar(ZERO)
+        if len(items) == 1 and items[0].rank:
+            return copy_of_values(items[0])
         operands: list[ast.expr] = [Lowered(t) for t in items]
         added = reduce(lambda a, b: ast.BinOp(a, ast.Add(), b), operands)
         return self.low.tree(with_location(added, self.node))
@@ -451,7 +454,12 @@ def _sum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     """The sum of Python, which may begin with a number."""
     begin = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "start")]
     others = [k for k in node.keywords if k.arg != "start"]
-    total = Reductions(low, node).reduce(called, node.args[:1], others, hint)
+    tree = low.tree(node.args[0])
+    if begin and isinstance(tree, TupleExpr) and not tree.items:
+        return low.tree(begin[0])
+    items = ast.copy_location(Lowered(tree), node.args[0])
+    items.written = node.args[0]  # type: ignore[attr-defined]
+    total = Reductions(low, node).reduce(called, [items], others, hint)
     return combine(partial(Binary, "+"), [low.tree(begin[0]), total]) if begin else total
 
 

@@ -439,6 +439,10 @@ class Scope(IntegerBounds):
         bound = size if self.known_before_block(size) else self.constant_upper_bound(size)
         return bound if bound is not None and self.known_before_block(bound) else None
 
+    def named_by_user(self, array: str) -> str:
+        """The user's name for an array, or for what it is a copy of."""
+        return written_name(self.lowered_function.copied_from.get(array, array))
+
     def known_before_block(self, size: Term) -> bool:
         """Whether a size is known before the statement of the outermost block that is being lowered."""
         before = {*self.lowered_function.parameters, *self.lowered_function.constants}
@@ -446,7 +450,7 @@ class Scope(IntegerBounds):
             n for s in walk(self.shared.top or []) if isinstance(s, Assign | Alloc | CallStatement) for n in writes(s)
         }
         numbers = {n for n in size.named if not self.lowered_function.ranks.get(n)}
-        return size.named <= before and not numbers & set(stored_names(self.shared.current))
+        return size.named <= before - self.shared.growing and not numbers & set(stored_names(self.shared.current))
 
 
 _FLOAT32 = Global("np.float32", np.float32)

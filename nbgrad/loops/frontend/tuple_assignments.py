@@ -10,9 +10,11 @@ from ..ir.statements import Check
 from ..ir.terms import Compare, Constant, Variable, integer
 from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, Static, TupleExpr
 from .copy_insertion import CopyInsertion, is_swap
+from .lists_of_rows import hold_item
 from .record_types import is_record
 from .records import bind_record, bound_record, record_argument
 from .scope import Pack, name_of
+from .syntax import unparse
 from .unpacking import hold_items, without_star
 from .views import View
 
@@ -23,6 +25,7 @@ class TupleAssignments(CopyInsertion):
     """Lowers assignments of tuples, and to several targets."""
 
     assign: Callable[..., None]  # of Assignments
+    sets_item: Callable[..., bool]
     bind_value: Callable[..., None]
     bind_array: Callable[..., None]
     read_only: Callable[..., bool]
@@ -36,6 +39,10 @@ class TupleAssignments(CopyInsertion):
             return
         items = self.items(s, value, len(target.elts))
         nodes = value.elts if isinstance(value, ast.Tuple) else [value] * len(items)
+        places = [t for t in target.elts if isinstance(t, ast.Subscript) and not self.is_tuple_access(t.value)]
+        if any(self.sets_item(s, t) for t in places):  # of a list
+            exchanged = sorted(map(unparse, target.elts)) == sorted(map(unparse, nodes))
+            items = [hold_item(self, s, t, exchanged) for t in items]
         held = hold_items(self, s, target, items, nodes)
         for t, item, node in zip(target.elts, held, nodes, strict=True):
             if isinstance(t, ast.Name):
