@@ -245,6 +245,22 @@ ROWS = {
 }  # fmt: skip
 
 
+def by_lists(x, a):
+    a[[0, 2]] = a[[2, 0]]
+    a[:, [1, 3]] *= 2.0
+    x[[0, -1]] = x[[1, 1]] * a[[0, 1], [2, 3]]
+    total = 0.0
+    for i in range(3):
+        total += np.sum(x[[i, (i + 1) % 3]] * a[i, [0, 1]])
+    return total + np.sum(x[[True, False, True, True, False]] ** 2)
+
+
+def test_lists_as_indices():
+    with uncompiled():
+        agrees(by_lists, (X, A))
+        twice(by_lists, (X, A))
+
+
 @pytest.mark.parametrize("name", [f.__name__ for f in ROWS])
 def test_parts(name):
     f, args = next((f, args) for f, args in ROWS.items() if f.__name__ == name)

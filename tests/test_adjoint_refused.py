@@ -68,12 +68,12 @@ AT_ONCE = {
     "for b, *c in ((a, n),):\n    a += b\nreturn a": "write the items one by one",
     "global q\nq = a\nreturn a": "pass and return the value",
     "if n:\n    import math\nreturn a": "import at the beginning of the function",
-    "return x[[0, 1]].sum()": "a list",
     "s = slice(0, 2)\nreturn np.sum(x[s])": "write x[a:b]",
     "@math.sin\ndef g(t):\n    return t\nreturn g(a)": "a decorator",
     "return np.eye(3, 3, 0, np.float64, 1)[0, 0] * a": "0 to 4 may be given",
 }
 AT_THE_CALL = {
+    "return x[[]].sum()": "an array without elements",
     "return f'{a}'": "'{a}', as a result in",
     "return a if f'{n}' == '3' else n": "'{n}' where a number is expected",
     "return a if 'x' + str(n) in ('x1', 'x3') else n": "'in' of something other than a tuple of numbers",

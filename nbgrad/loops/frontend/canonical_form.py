@@ -26,7 +26,8 @@ __all__ = ["AssignmentsInTests", "BuiltinCalls", "Lists", "LongerFirst", "OutArg
 
 class Lists(ast.NodeTransformer):
     """Rewrite lists that do not change as tuples: ``c = [0.5, 2.0]``, where `c` is bound to such, only, and is no index
-    and no result of the function that is differentiated; and those that called functions return."""
+    and no result of the function that is differentiated; and those that called functions return. Those that are
+    indices become arrays."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -49,6 +50,8 @@ class Lists(ast.NodeTransformer):
 
         kept = {id(n) for n in own_returns(node.body)} if not self.source.is_called else set()
         for n in nodes:
+            if isinstance(n, ast.Subscript):
+                n.slice = _with_arrays(n.slice)
             match n:
                 case ast.Assign(targets=[target]):
                     n.value = fixed(target, n.value)
@@ -61,6 +64,18 @@ class Lists(ast.NodeTransformer):
                 case ast.Return(value=ast.expr() as value) if id(n) not in kept:
                     n.value = _as_tuple(value)
         return node
+
+
+def _with_arrays(index: ast.expr) -> ast.expr:
+    """An index with arrays in place of lists: ``m[[0, 2], :]`` takes rows."""
+    match index:
+        case ast.Tuple(elts=parts):
+            index.elts = [_with_arrays(p) if isinstance(p, ast.List) else p for p in parts]
+        case ast.List():
+            array = with_location(ast.Call(bound_name(np.array, "np.array"), [index], []), index)
+            array.written = index
+            return array
+    return index
 
 
 def _unchanged_lists(nodes: list[ast.AST], results: list[ast.Return]) -> set[str]:
