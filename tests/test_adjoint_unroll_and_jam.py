@@ -119,6 +119,80 @@ def triangle(x, w, y):
             x[j] = (x[j] + total) / (1.0 + x[j] * x[j])
 
 
+def stops_early(x, w, y):
+    for k in range(y.size):
+        s = 0.0
+        for j in range(x.size):
+            s += w[k, j] * x[j]
+        if s > 99.0:
+            break
+        y[k] = s
+
+
+def at_indices(x, w, y):
+    for k in range(y.size):
+        s = 0.0
+        for j in range(x.size):
+            s += w[k, int(abs(x[j]))] * x[j]
+        y[k] = s
+
+
+def reads_what_it_changes(x, w, y):
+    for k in range(y.size):
+        s = 0.0
+        for j in range(x.size):
+            s += w[k, j] * x[j]
+        x[k] = s
+
+
+def one_name_for_two(x, w, y):
+    total = 0.0
+    for k in range(y.size):
+        s = 1.0
+        for j in range(x.size):
+            s += w[k, j] * x[j]
+        total += s * y[k]
+        s = y[k]
+        for j in range(1, x.size):
+            s -= w[k, j - 1] * x[j] * 0.5
+        y[k] += s * total
+    return total
+
+
+def product_and_transpose(x, w, y):
+    z = np.zeros(x.size)
+    for k in range(y.size):
+        first = 0.0
+        second = y[k]
+        for j in range(x.size):
+            first += w[k, j] * x[j]
+            second -= w[k, j]
+        for j in range(x.size):
+            z[j] += w[k, j] * first * second
+    return np.sum(z * z)
+
+
+def windows(x, w, y):
+    loss = 0.0
+    for k in range(w.shape[0] - 1):
+        for i in range(w.shape[1] - 1):
+            s = 0.0
+            for p in range(2):
+                for q in range(y.size):
+                    s += y[q] * w[k + p, i]
+            loss += (s - x[i]) ** 2
+    return loss
+
+
+def in_turn(x, w, y):
+    """The same sums, in rows of a triangle."""
+    for k in range(y.size):
+        s = y[k]
+        for j in range(k):
+            s -= w[k, j] * y[j]
+        y[k] = s
+
+
 def arguments(rows, columns):
     return normal(columns), normal(rows, columns), normal(rows)
 
@@ -144,18 +218,42 @@ def test_bounds(first, last):
         agrees(shifted, (x, w, y, first, last))
 
 
+BLOCKS = [reads_what_it_stores, stores_twice, squares, one_name_for_two, product_and_transpose, windows]
+OTHERS = [keeps_a_number, triangle, stops_early, at_indices, reads_what_it_changes, in_turn]
+
+
 def test_which_loops():
     x, w, y = arguments(9, 9)
-    assert "range(0, y.size - 3, 4)" in nb.adjoint(layer)._generated((x, w, y.copy(), y)).text
-    assert "range(first, last - 3, 4)" in nb.adjoint(shifted)._generated((x, w, y, 0, 9)).text
+    assert "for block in range(0, y.size, 4)" in nb.adjoint(layer)._generated((x, w, y.copy(), y)).text
+    assert "for block in range(first, last, 4)" in nb.adjoint(shifted)._generated((x, w, y, 0, 9)).text
 
 
-@pytest.mark.parametrize("f", [reads_what_it_stores, stores_twice, keeps_a_number, squares, triangle])
+@pytest.mark.parametrize("f", BLOCKS)
+@pytest.mark.parametrize("rows", [1, 4, 6])
+def test_sums_beside_other_statements(f, rows):
+    args = arguments(rows, 6)
+    with uncompiled():
+        adj = agrees(f, args)
+    assert ", 4)" in adj._generated(args).text
+
+
+@pytest.mark.parametrize("f", OTHERS)
 def test_which_not(f):
     args = arguments(9, 9)
     with uncompiled():
         adj = agrees(f, args)
     assert ", 4)" not in adj._generated(args).text
+
+
+@pytest.mark.parametrize("f", [*BLOCKS[3:], *OTHERS[:2]])
+def test_values_bit_for_bit(f):
+    args = arguments(23, 41)
+    expected = njit(nogil=True, error_model="numpy")(f)(*(a.copy() for a in args))
+    adj = nb.adjoint(f)
+    if expected is None:
+        assert adj.vjp(*args)
+    else:
+        assert adj.value_and_grad(*args)[0] == expected
 
 
 def test_values_are_those_of_the_function():

@@ -192,7 +192,8 @@ class _Differentiated(FlattensArguments, Derived):
             return self._source
         assert self._inner_transform is not None
         count = len(parameters(self._inner_transform._source_for(args)))
-        with without(Pass.STRIP_MINING):  # of loops in blocks derivatives are slower than those of others, in blocks
+        # Of loops in blocks derivatives are slower than those of others, in blocks.
+        with without(Pass.STRIP_MINING, Pass.UNROLL_AND_JAM):
             program = self._inner_transform._generated(args[:count])
         if isinstance(program, CheckpointedVariant):
             raise TraceError(

@@ -51,10 +51,8 @@ from ..ir.terms import Compare, Constant, Copy, Element, Length, Logical, Proper
 from ..transforms.dead_adjoints import remove_dead_adjoints
 from ..transforms.loop_fusion import fuse_loops, single_read_arrays
 from ..transforms.loop_reversal import LoopReversal
-from ..transforms.unroll_and_jam import unrolled_and_jammed
 from . import bounds_checks
 from .augmented_forward import AugmentedForward
-from .sweep_builder import SweepBuilder
 
 __all__ = ["AdjointBuilder"]
 
@@ -235,10 +233,6 @@ class AdjointBuilder(AugmentedForward):
     def loop_items(self, s: Loop) -> list[Item]:
         """A loop of the forward sweep; where its iterations are reversed locally, each with its reverse."""
         fusion, enclosing = self.plan.local_reversal, self.plan.enclosing[s]
-        plain = enabled(Pass.UNROLL_AND_JAM) and not s.parallel and s not in self.bounds.loops_with_checks
-        pair = unrolled_and_jammed(s, self.f, self.plan, lambda name, k: self.named(s, name, str(k))) if plain else None
-        if pair is not None:
-            return SweepBuilder(self.f, self.plan).block([*pair])
         made: list[Item] = [] if enclosing else self.presized_stacks(s)
         early: list[Item] = []
         if s in fusion.hoisted_adjoints and not self.measuring:

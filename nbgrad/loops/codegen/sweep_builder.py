@@ -12,12 +12,14 @@ from ..frontend.primitive_calls import primal_call
 from ..ir.effects import Bind
 from ..ir.matrix_products import Factors, Range, as_product
 from ..ir.names import called
+from ..ir.passes import Pass, enabled
 from ..ir.printer import ItemBuilder, Routine
 from ..ir.reverse_ir import FLOAT_ZERO, Comment, For, Item, Step, loop_head, product_nest
 from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Store, Swap, walk
 from ..ir.terms import ZERO, Binary, Term, Variable, substitute
 from ..runtime.products import add_product, large_product
 from ..transforms.strip_mining import strip_mined
+from ..transforms.unroll_and_jam import unrolled_and_jammed
 from . import bounds_checks
 
 __all__ = ["SweepBuilder"]
@@ -140,11 +142,18 @@ class SweepBuilder(ItemBuilder):
         return parallel_loop(s, body, sums, self.private_initial_values(s))
 
     def in_strips(self, s: Loop, body: list[Item]) -> Item:
-        """A serial loop around the items of an iteration, in blocks of iterations if it is vectorized but for sums."""
+        """A serial loop around the items of an iteration, in blocks of iterations if it is vectorized but for sums, or
+        if its sums can run side by side."""
         loop = loop_head(s).with_body(body)
-        if s not in self.plan.strip_mined_loops or not isinstance(loop, For):
+        if not isinstance(loop, For):
             return loop
-        return strip_mined(loop, lambda name: self.named(s, name, "of blocks"))
+
+        def named(name: str) -> str:
+            return self.named(s, name, "of blocks")
+
+        if s in self.plan.strip_mined_loops:
+            return strip_mined(loop, named)
+        return unrolled_and_jammed(loop, named, self.f.kinds) if enabled(Pass.UNROLL_AND_JAM) else loop
 
     def private_initial_values(self, s: Loop) -> dict[str, Term]:
         """The initial values of the scalars of an iteration that need one."""

@@ -1,119 +1,159 @@
-"""Unroll-and-jam: run four sums with a fixed order of additions side by side.
+"""Unroll-and-jam: run the sums of four iterations side by side, each in its fixed order of additions.
 
-Each addition of such a sum waits for the one before. Where the iterations of a loop only compute sums of their own,
-four iterations run at once: their additions are interleaved, and the order within each sum is preserved.
+Each addition of such a sum waits for the one before. Where the sums of an iteration depend on nothing that the loop
+writes, those of four iterations are computed first, with their additions interleaved; then the iterations run, and find
+their sums in a buffer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
-from ..analysis.reverse_plan import Plan
-from ..analysis.tbr import adjoint_reads
 from ..ir.affine import plus
-from ..ir.statements import (
-    Assign,
-    Block,
-    Function,
-    Loop,
-    Statement,
-    Store,
-    mentions,
-    names_written,
-    uses,
-    walk,
+from ..ir.names import called
+from ..ir.reverse_ir import Branch, Comment, For, Item, Nest, Step, walk_items
+from ..ir.terms import (
+    ONE,
+    Binary,
+    Call,
+    Compare,
+    Constant,
+    Element,
+    Select,
+    Term,
+    Variable,
+    reads,
+    substitute,
+    subterms,
 )
-from ..ir.tapes import trip_count
-from ..ir.terms import ONE, ZERO, Binary, Constant, Term, Variable, reads, substitute
 
 __all__ = ["unrolled_and_jammed"]
 
-#: The number of iterations that run at once.
+#: The number of iterations whose sums run side by side.
 _WIDTH = 4
 
 
-def unrolled_and_jammed(
-    loop: Loop, f: Function, plan: Plan, fresh: Callable[[str, int], str]
-) -> tuple[Loop, Loop] | None:
-    """The loop unrolled and jammed by four, and the remainder loop; None if that is not legal or not worthwhile."""
-    scalars = [s for s in walk(loop.body) if isinstance(s, Assign)]
-    if not _plain(loop) or loop.step is not ONE or not _inner_loops_are_sums(loop) or loop in plan.local_reversal.loops:
+class _Sums(NamedTuple):
+    """Sums of an iteration that one nest of loops computes."""
+
+    starts: list[Step]
+    nest: For
+    adds: list[Step]
+
+
+def unrolled_and_jammed(loop: For, named: Callable[[str], str], kinds: Mapping[str, str]) -> For:
+    """The loop in blocks of four iterations; itself if that is not legal or not worthwhile.
+
+    `named` gives fresh names, `kinds` are those of the variables of the function.
+    """
+    inside = list(walk_items(loop.body))
+    written = {item.name for item in inside if isinstance(item, Step)}
+    written |= {item.index for item in inside if isinstance(item, For)}
+    plain = all(isinstance(item, Step | For | Branch | Comment) for item in inside)
+    if not plain or loop.step is not ONE or loop.parallel or loop.product or reads(*loop.bounds) & written:
+        return loop
+    found = [sums for k in range(len(loop.body)) if (sums := _sums_of(loop, k, written, kinds))]
+    if not found:
+        return loop
+    block, stop, index = Variable(named("block")), Variable(named("block_stop")), Variable(loop.index)
+    place: Term = Binary("-", index, block)
+    full: list[Item] = []
+    one_by_one: list[Item] = []
+    sizes: dict[str, Term] = {}
+    ready: dict[int, list[Item]] = {}  # what is in the place of items of the loop
+    for number, sums in enumerate(found):
+        buffers = {s.name: named(f"{s.name}_ahead{number or ''}") for s in sums.starts}
+        sizes |= {name: Constant(_WIDTH) for name in buffers.values()}
+        copies: list[dict[Term, Term]] = [{index: plus(block, k)} for k in range(_WIDTH)]
+        for k, copy in enumerate(copies):
+            copy |= {Variable(s.name): Variable(named(f"{s.name}_{k}")) for s in sums.starts}
+        full += _computed(sums, copies, buffers, [Constant(k) for k in range(_WIDTH)])
+        one_by_one += _computed(sums, [copies[0] | {index: index}], buffers, [place])
+        ready |= {id(s): [] for s in sums.starts}
+        ready[id(sums.nest)] = [Step(s.target, "=", Element(buffers[s.name], (place,))) for s in sums.starts]
+    fits = Compare(("<=",), (plus(block, _WIDTH), loop.stop))
+    rest: list[Item] = [new for item in loop.body for new in ready.get(id(item), [item])]
+    body: list[Item] = [
+        Branch(fits, body=full),
+        Branch(fits, otherwise=True, body=[For(loop.index, block, loop.stop, body=one_by_one)]),
+        Step(stop, "=", called(min, plus(block, _WIDTH), loop.stop)),
+        For(loop.index, block, stop, body=rest),
+    ]
+    return For(block.name, loop.start, loop.stop, Constant(_WIDTH), body=body, buffers=sizes)
+
+
+def _sums_of(loop: For, at: int, written: set[str], kinds: Mapping[str, str]) -> _Sums | None:
+    """The sums that the nest at this place in a loop computes; None if it does anything else, or reads what changes."""
+    nest = loop.body[at]
+    if not isinstance(nest, For):
         return None
-    if (
-        (plan.saved_overwrites | plan.stored_definitions) & set(walk(loop.body))
-        or not _stores_independent(loop)
-        or not _private(loop, f, plan)
-    ):
+    around, adds = [nest], nest.body
+    while len(adds) == 1 and isinstance(adds[0], For):
+        around.append(adds[0])
+        adds = adds[0].body
+    names = [s.name for s in adds if isinstance(s, Step)]
+    if len(names) < len(adds) or len(set(names)) < len(names) or not all(_is_cheap_sum(s, kinds) for s in adds):
         return None
-    names = list(dict.fromkeys(s.name for s in scalars))
-    body: Block = []
-    copies = [{n: fresh(n, k) for n in names} for k in range(1, _WIDTH)]
-    index = Variable(loop.index)
-    substitutions: list[dict[Term, Term]] = [{}]
-    for k, other in enumerate(copies, 1):
-        renamed: dict[Term, Term] = {Variable(n): Variable(new) for n, new in other.items()}
-        substitutions.append({**renamed, index: Binary("+", index, Constant(k))})
-    for s in loop.body:
-        if isinstance(s, Loop):
-            inner = [_copy(s.body[0], r) for r in substitutions]
-            body.append(Loop(s.index, s.start, s.stop, s.step, None, inner))
-        else:
-            body += [_copy(s, r) for r in substitutions]
-    step = Constant(_WIDTH)
-    first = Binary("*", Binary("//", trip_count(loop), step), step)
-    start = first if loop.start is ZERO else Binary("+", loop.start, first)
-    wide = Loop(loop.index, loop.start, plus(loop.stop, 1 - _WIDTH), step, None, body)
-    return wide, Loop(loop.index, start, loop.stop, loop.step, None, loop.body)
+    bounds = reads(*(t for p in around for t in p.bounds))
+    changing = written - {p.index for p in around}
+    terms = [s.value.right for s in adds]  # type: ignore[union-attr]
+    special = any(p.step is not ONE or p.parallel or p.product or p.buffers for p in around)
+    if special or isinstance(around[-1].stop, Constant):  # short ones are better left to the compiler
+        return None
+    if bounds & (changing | {loop.index}) or reads(*terms) & changing:
+        return None
+    starts = [_start(loop.body[:at], name) for name in names]
+    if not all(starts) or any(reads(s.value) & changing for s in starts if s):
+        return None
+    return _Sums([s for s in starts if s], nest, adds)  # type: ignore[arg-type]
 
 
-def _plain(loop: Loop) -> bool:
-    return bool(loop.index) and not (loop.trip_counter or loop.exit_flag or loop.values_before_loop)
+def _is_cheap_sum(s: Item, kinds: Mapping[str, str]) -> bool:
+    """Whether a step adds to a float, in a fixed order, what takes less time than to wait for the addition before."""
+    match s:
+        case Step(Variable(name), "=", Binary("+" | "-", Variable(total), term), False) if total == name:
+            costly = any(isinstance(t, Call | Select) for t in subterms(term))
+            return name not in term.reads and not costly and kinds.get(name, "float") == "float"
+    return False
 
 
-def _inner_loops_are_sums(loop: Loop) -> bool:
-    """Whether inner loops only accumulate into scalars, and everything else is assignments."""
-    inner = [s for s in loop.body if isinstance(s, Loop)]
-    moving = names_written(loop)
-    for s in inner:
-        if not _plain(s) or reads(s.start, s.stop, s.step) & moving or len(s.body) != 1:
-            return False
-        (add,) = s.body
-        if not isinstance(add, Assign) or add.reassociable:
-            return False
-        match add.value:
-            case Binary("+" | "-", Variable(total), term) if total == add.name and total not in term.reads:
-                continue
-        return False
-    long = [s for s in inner if not isinstance(s.stop, Constant)]  # others are better left to the compiler
-    return bool(long) and all(isinstance(s, Assign | Store | Loop) for s in loop.body)
+def _start(before: list[Item], name: str) -> Step | None:
+    """The step at the end of `before` that sets a sum to what it begins with, and after which nothing mentions it."""
+    for item in reversed(before):
+        inside = [item] if not isinstance(item, Nest) else [item, *walk_items(item.body)]
+        mentioned = any(name in _named(s) for s in inside)
+        if mentioned:
+            begins = isinstance(item, Step) and item.target is Variable(name) and item.assign_op == "="
+            return item if begins and name not in reads(item.value) else None  # type: ignore[union-attr,return-value]
+    return None
 
 
-def _stores_independent(loop: Loop) -> bool:
-    """Whether no iteration reads elements of stored arrays, and each array is stored to by one statement."""
-    stored = [s.array for s in walk(loop.body) if isinstance(s, Store)]
-    return len(set(stored)) == len(stored) and not any(uses(s) & set(stored) for s in walk([loop]))
+def _named(item: Item) -> frozenset[str] | set[str]:
+    if isinstance(item, Step):
+        return item.target.named | item.value.named
+    return set().union(*(t.named for t in item.terms)) if isinstance(item, Nest) else set()
 
 
-def _private(loop: Loop, f: Function, plan: Plan) -> bool:
-    """Whether all scalars assigned are floats that each iteration defines first and nothing outside the loop needs."""
-    inside = set(walk(loop.body))
-    outside = [s for s in walk(f.body) if s not in inside]
-    for name in {s.name for s in inside if isinstance(s, Assign)}:
-        first = next(s for s in loop.body if any(mentions(t, name) for t in walk([s])))
-        defined = isinstance(first, Assign) and first.name == name and name not in first.value.reads
-        if not defined or name in (*f.parameters, *(f.results or [])) or f.kinds.get(name) != "float":
-            return False
-        if any(mentions(s, name) for s in outside) or any(name in adjoint_reads(s, plan) for s in walk(f.body)):
-            return False
-    return True
+def _computed(sums: _Sums, copies: list[dict[Term, Term]], buffers: dict[str, str], places: list[Term]) -> list[Item]:
+    """The items that compute sums of several iterations and put them into the buffers."""
+    begin: list[Item] = [_copied(s, c) for c in copies for s in sums.starts]
+    inner: list[Item] = [_copied(s, c) for c in copies for s in sums.adds]
+    end: list[Item] = [
+        Step(Element(buffers[s.name], (place,)), "=", substitute(s.target, c))
+        for c, place in zip(copies, places, strict=True)
+        for s in sums.starts
+    ]
+    return [*begin, _around(sums.nest, inner), *end]
 
 
-def _copy(s: Statement, terms: dict[Term, Term]) -> Statement:
-    """`s` with variables replaced by terms."""
-    assert isinstance(s, Store | Assign)
-    value = substitute(s.value, terms)
-    if isinstance(s, Store):
-        return Store(s.array, tuple([substitute(t, terms) for t in s.index]), value)
-    target = substitute(Variable(s.name), terms)
+def _around(nest: For, inner: list[Item]) -> For:
+    """The loops of a nest around other items."""
+    (first, *_) = nest.body
+    return nest.with_body([_around(first, inner)] if isinstance(first, For) else inner)
+
+
+def _copied(s: Step, terms: dict[Term, Term]) -> Step:
+    target = substitute(s.target, terms)
     assert isinstance(target, Variable)
-    return Assign(target.name, value)
+    return Step(target, s.assign_op, substitute(s.value, terms))
