@@ -184,6 +184,45 @@ def windows(x, w, y):
     return loss
 
 
+def into_elements(x, w, y):
+    z = np.zeros(y.size)
+    for k in range(y.size):
+        for j in range(x.size):
+            y[k] += w[k, j] * x[j]
+    for k in range(1, y.size):
+        z[k] = y[k - 1]
+        for j in range(x.size):
+            z[k] -= w[k, j] * x[j]
+        z[k] *= y[k]
+    return np.sum(z * z)
+
+
+def both_products(x, w, y):
+    """What stores into an array goes on row by row, as before."""
+    z = np.zeros(x.size)
+    for k in range(y.size):
+        for j in range(x.size):
+            z[j] += y[k] * w[k, j]
+            y[k] += w[k, j] * x[j]
+    return np.sum(z * y[0])
+
+
+def beside_products(x, w, y):
+    z = np.zeros(x.size)
+    q = np.zeros(y.size)
+    for k in range(y.size):
+        for j in range(x.size):
+            z[j] += y[k] * w[k, j]
+            q[k] += w[k, j] * x[j]
+    return np.sum(z * z) + np.sum(q * q)
+
+
+def from_the_end(x, w, y):
+    for k in range(-y.size, y.size):
+        for j in range(x.size):
+            y[k] += w[k, j] * x[j]
+
+
 def in_turn(x, w, y):
     """The same sums, in rows of a triangle."""
     for k in range(y.size):
@@ -218,8 +257,18 @@ def test_bounds(first, last):
         agrees(shifted, (x, w, y, first, last))
 
 
-BLOCKS = [reads_what_it_stores, stores_twice, squares, one_name_for_two, product_and_transpose, windows]
-OTHERS = [keeps_a_number, triangle, stops_early, at_indices, reads_what_it_changes, in_turn]
+BLOCKS = [reads_what_it_stores, stores_twice, squares, one_name_for_two, product_and_transpose, windows, into_elements,
+          beside_products]  # fmt: skip
+OTHERS = [
+    both_products,
+    from_the_end,
+    keeps_a_number,
+    triangle,
+    stops_early,
+    at_indices,
+    reads_what_it_changes,
+    in_turn,
+]
 
 
 def test_which_loops():
@@ -254,6 +303,15 @@ def test_values_bit_for_bit(f):
         assert adj.vjp(*args)
     else:
         assert adj.value_and_grad(*args)[0] == expected
+
+
+@pytest.mark.parametrize("f", [into_elements, beside_products, product_and_transpose])
+def test_float32(f):
+    """Elements are rounded after each addition, as the function rounds them."""
+    args = tuple(a.astype(np.float32) for a in arguments(9, 50))
+    expected = njit(nogil=True, error_model="numpy")(f)(*(a.copy() for a in args))
+    value, gradient = nb.adjoint(f).value_and_grad(*args)
+    assert value == expected and gradient[1].dtype == np.float32
 
 
 def test_values_are_those_of_the_function():

@@ -16,7 +16,7 @@ from ..ir.passes import Pass, enabled
 from ..ir.printer import ItemBuilder, Routine
 from ..ir.reverse_ir import FLOAT_ZERO, Comment, For, Item, Step, loop_head, product_nest
 from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Store, Swap, walk
-from ..ir.terms import ZERO, Binary, Term, Variable, substitute
+from ..ir.terms import ZERO, Binary, DType, Term, Variable, substitute
 from ..runtime.products import add_product, large_product
 from ..transforms.strip_mining import strip_mined
 from ..transforms.unroll_and_jam import unrolled_and_jammed
@@ -153,7 +153,17 @@ class SweepBuilder(ItemBuilder):
 
         if s in self.plan.strip_mined_loops:
             return strip_mined(loop, named)
-        return unrolled_and_jammed(loop, named, self.f.kinds) if enabled(Pass.UNROLL_AND_JAM) else loop
+        jams = enabled(Pass.UNROLL_AND_JAM)
+        return unrolled_and_jammed(loop, named, self.f.kinds, self.dtypes_at_first()) if jams else loop
+
+    def dtypes_at_first(self) -> dict[str, Term]:
+        """The dtypes of the arrays of the function that depend on its parameters alone."""
+        f = self.f
+        dtypes: dict[str, Term] = {n: DType(n) for n in f.parameters if f.ranks.get(n)}
+        for s in walk(f.body):
+            if isinstance(s, Alloc) and s.dtype.named <= set(f.parameters):
+                dtypes[s.name] = s.dtype
+        return dtypes
 
     def private_initial_values(self, s: Loop) -> dict[str, Term]:
         """The initial values of the scalars of an iteration that need one."""

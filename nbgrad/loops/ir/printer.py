@@ -109,8 +109,8 @@ class Definition:
 def definition(name: str, parameters: list[str], items: list[Item]) -> Definition:
     """The definition of a function."""
     body = [] if all(isinstance(item, BlankLine) for item in items) else items  # an empty function
-    buffers = {name: n for item in walk_items(body) if isinstance(item, For) for name, n in item.buffers.items()}
-    made: list[Item] = [Bind((name,), called(np.empty, size)) for name, size in buffers.items()]
+    buffers = {name: new for item in walk_items(body) if isinstance(item, For) for name, new in item.buffers.items()}
+    made: list[Item] = [Bind((name,), new) for name, new in buffers.items()]
     lines = lines_of_items([*made, *body], "    ") or ["    pass"]
     text = "\n".join([f"def {name}({', '.join(parameters)}):", *lines, ""])
     return Definition(text, frozenset(map(_routine, walk_items(body))) - {""})

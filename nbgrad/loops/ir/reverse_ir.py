@@ -133,7 +133,7 @@ class For(Nest):
     """``for index in range(start, stop, step)``, or over ``prange`` if it is `parallel`.
 
     `product` marks the outer of three loops that are a product of matrices; if they still are, a call is printed.
-    `buffers` are vectors that it needs, with their lengths; they are allocated at the beginning of the function.
+    `buffers` are vectors that it needs, with what makes them; they are allocated at the beginning of the function.
     """
 
     index: str

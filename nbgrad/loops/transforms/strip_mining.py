@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ..ir.names import called
 from ..ir.reverse_ir import Comment, For, Item, Step
 from ..ir.terms import ONE, Binary, Constant, Element, Select, Term, Unary, Variable, reads
@@ -37,7 +39,7 @@ def strip_mined(loop: For, named: Callable[[str], str]) -> For:
         buffered: list[Term] = []
         for k, term in enumerate(terms, 1):
             name = named(f"{item.name}_term{k if len(terms) > 1 else ''}")
-            buffers[name] = Constant(_BLOCK)
+            buffers[name] = called(np.empty, Constant(_BLOCK))
             buffered.append(Element(name, place))
             inside.append(Step(buffered[-1], "=", term))  # type: ignore[arg-type]
         assert isinstance(item.target, Variable)
