@@ -95,3 +95,16 @@ def test_shifts(shift, axis):
     with pytest.raises(ValueError, match="roll: a shift"):
         nd.ones((2, 3)).roll(shift, axis)
     assert nd.arange(3).roll((1, 1), (0, -1)).tolist() == [1, 2, 0]
+
+
+def test_what_equals_an_integer_is_refused_after_it():
+    """Calls are planned once for equal attributes: True and 1.0 are none of 1, in tuples neither."""
+    x = nd.array(np.arange(4.0).reshape(2, 2))
+    for f in (nd.sum, nd.norm, nd.max):
+        f(x, axis=(1,)), f(x, axis=(0, 1))
+        for axis in ((True,), (1.0,), (False, True), (0, 1.0)):
+            with pytest.raises(NBGradError, match="axis"):
+                f(x, axis=axis)
+    nd.transpose(x, axes=(1, 0))
+    with pytest.raises(NBGradError, match="axis must be an integer"):
+        nd.transpose(x, axes=(True, False))

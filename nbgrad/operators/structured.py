@@ -32,6 +32,17 @@ __all__ = ["REQUIRED", "Spec", "composite", "structured"]
 _MANY = 256
 
 
+#: Classes whose values are equal only if they are the same.
+_PLAIN = frozenset({int, str, bool, type(None)})
+
+
+def _exact(value: Any) -> Any:
+    """What is equal only for the same value: 1, 1.0 and True differ in tuples, too, and so do 0.0 and -0.0."""
+    if isinstance(value, tuple):
+        return tuple([(v.__class__, _exact(v)) for v in value])
+    return str(value) if isinstance(value, float) and not value else value
+
+
 class Structured(tape.Rule):
     """An operator with its own kernels, created by :func:`structured`; see there."""
 
@@ -200,9 +211,7 @@ class Structured(tape.Rule):
         else:
             key = (*[x._shape for x in arrays], *[x._kind for x in arrays])
         if attrs:
-            key += tuple(
-                [(name, v.__class__, v if v.__class__ is not float or v else str(v)) for name, v in attrs.items()]
-            )
+            key += tuple([(name, v.__class__, v if v.__class__ in _PLAIN else _exact(v)) for name, v in attrs.items()])
         try:
             plan = self._plans.get(key)
         except TypeError:  # an unhashable attribute

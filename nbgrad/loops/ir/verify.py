@@ -284,12 +284,12 @@ def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangent
                 visit(item.body, carried.union(*map(_begun, walk_items(item.body))) - cotangents)
 
     visit(items, set())
-    if unfilled := _unfilled(items):
-        raise InvalidIRError(f"{where}: read, but never filled: {', '.join(sorted(unfilled))}")
     if recorded != read:
         raise InvalidIRError(f"{where}: recorded or read, but not both: {', '.join(sorted(recorded ^ read))}")
     if wrong := {stack for (stack, _), n in moved.items() if n}:
         raise InvalidIRError(f"{where}: pushed and popped a different number of times: {', '.join(sorted(wrong))}")
+    if unfilled := _unfilled(items):
+        raise InvalidIRError(f"{where}: read, but never filled: {', '.join(sorted(unfilled))}")
 
 
 def _unfilled(items: list[Item]) -> set[str]:
