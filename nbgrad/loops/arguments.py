@@ -16,6 +16,7 @@ from .frontend.tuple_arguments import argnum_indices, flatten_by_forms, is_zero_
 from .ir.statements import Function
 
 __all__ = [
+    "DetailedPaths",
     "arrange_gradients",
     "arrange_outputs",
     "as_cotangent",
@@ -77,9 +78,40 @@ def types_of(args: tuple) -> tuple:
     ])  # fmt: skip
 
 
+#: For how many values of constants, and shapes, entries are kept.
+_MOST_DETAILS = 100
+
+
+class DetailedPaths:
+    """Entries into generated code for arguments of the same types, where types do not decide which code is called: by
+    the values of the arguments `constants`, and by the shapes of those that are `shaped`; both are their indices."""
+
+    def __init__(self, constants: tuple[int, ...], shaped: tuple[int, ...]) -> None:
+        self.constants = constants
+        self.shaped = shaped
+        self._entries: dict[tuple, Any] = {}
+
+    def _details(self, args: tuple) -> tuple:
+        return (*[args[k] for k in self.constants], *[_shapes(args[k]) for k in self.shaped])
+
+    def get(self, args: tuple) -> Any:
+        return self._entries.get(self._details(args))
+
+    def put(self, args: tuple, entry: Any) -> None:
+        if len(self._entries) >= _MOST_DETAILS:
+            self._entries.clear()
+        self._entries[self._details(args)] = entry
+
+
+def _shapes(a: Any) -> Any:
+    """The shape of an array, and those of the arrays in a tuple."""
+    return tuple(map(_shapes, a)) if isinstance(a, tuple) else getattr(a, "shape", None)
+
+
 def as_given(given: tuple, bound: tuple) -> bool:
-    """Whether arguments are passed on as they were given."""
-    return len(bound) == len(given) and all(a is b for a, b in zip(bound, given, strict=True))
+    """Whether arguments are passed on as they were given, before defaults that are numbers, strings or None."""
+    same = len(given) <= len(bound) and all(a is b for a, b in zip(bound, given, strict=False))
+    return same and all(isinstance(a, int | float | str | None) for a in bound[len(given) :])
 
 
 def tupled_arguments(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from ..core.pickling import Derived
 from ..errors import AttrError, DTypeError, TraceError
 from .analysis.searches import searches, warn_of_searches
 from .arguments import (
+    DetailedPaths,
     arrange_gradients,
     arrange_outputs,
     as_cotangent,
@@ -256,6 +258,7 @@ class Adjoint(_Differentiated):
         super()._clear_caches()
         # By types of arguments, where these are taken as they are: for the fast paths.
         self._fast_path: dict[tuple, tuple[AdjointVariant, Callable]] = {}
+        self._detailed_paths: dict[tuple, DetailedPaths] = {}
         self._fast_halves: dict[tuple, tuple[AdjointVariant, SplitVariant | TangentVariant]] = {}
         # The tangent of this adjoint, and the adjoint of the tangent, by the differentiated parameters.
         self._tangents: dict[tuple[int, ...], Tangent] = {}
@@ -288,21 +291,24 @@ class Adjoint(_Differentiated):
                 return entry(*args)
             except UnitAxis:
                 pass  # or larger matrices
+        if not kwargs and (paths := self._detailed_paths.get(key)) and (known := paths.get(args)):
+            with suppress(UnitAxis):
+                self._last, entry = known
+                return entry(*args)
         bound_args = self._bound_arguments(args, kwargs)
         if (parts := self._flatten(bound_args)) is not None:
             inner, form, flat = parts
             with self._written_back(*parts, bound_args):
                 value, gradients = inner.value_and_grad(*flat)
             if not kwargs and as_given(args, bound_args):
-                self._remember_flattened(key, args, *parts)
+                self._remember_flattened(key, args, bound_args, *parts)
             return value, form.gradients(bound_args, self._argnums, gradients)
         program = self._generated(bound_args)
-        f = program.f
-        if not self._returns_scalar(f):
-            raise AttrError(f"{f.name}: value_and_grad is for functions that return one number; use vjp")
+        if not self._returns_scalar(program.f):
+            raise AttrError(f"{program.f.name}: value_and_grad is for functions that return one number; use vjp")
         if self._takes_as_they_are(program, args, bound_args):
-            self._fast_path[key] = program, program.scalar_entry
-        results, gradients = program(bound_args, {f.results[0]: 1.0})
+            self._remember(key, args, bound_args[len(args) :], program)
+        results, gradients = program(bound_args, {program.f.results[0]: 1.0})
         return results[0], self._arrange_gradients(program, gradients)
 
     def vjp(self, *args, **kwargs) -> Pullback:
@@ -346,7 +352,7 @@ class Adjoint(_Differentiated):
             if once:
                 raise TraceError(f"{self.__name__}: vjp would draw random numbers twice; use value_and_grad")
             halves = self._variant(TangentVariant, args, False)
-        if self._takes_as_they_are(program, given, args):
+        if self._takes_as_they_are(program, given, args) and len(given) == len(args) and not program.f.unit_axes:
             self._fast_halves[key] = program, halves
         return self._pullback(program, halves, args)
 
@@ -360,12 +366,7 @@ class Adjoint(_Differentiated):
 
     def _takes_as_they_are(self, program: AdjointVariant, given: tuple, bound: tuple) -> bool:
         """Whether arguments of these types are passed on as they were given."""
-        return (
-            as_given(given, bound)
-            and type(program) is AdjointVariant
-            and self._source is not None
-            and not program.f.unit_axes
-        )
+        return as_given(given, bound) and type(program) is AdjointVariant and self._source is not None
 
     def hvp(self, args: tuple, direction: tuple, cotangents: Any = None) -> Any:
         """The product of the Hessian with a direction: the derivative of the gradients in it.

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..backends.numba.compile import python
 from ..errors import TraceError
-from .arguments import parameters, types_of
+from .arguments import DetailedPaths, parameters, types_of
 from .frontend.source import Source
 from .frontend.tuple_arguments import Structure, has_bools, structure
 
@@ -30,6 +30,7 @@ class FlattensArguments:
     _generate: Callable
     _variant: Callable
     _fast_path: dict[tuple, tuple[Any, Callable]]
+    _detailed_paths: dict[tuple, DetailedPaths]
 
     def _clear_caches(self) -> None:
         """Empty the caches."""
@@ -72,9 +73,24 @@ class FlattensArguments:
             flattened._clear_caches()
         return flattened
 
-    def _remember_flattened(self, key: tuple, args: tuple, inner: Any, form: Structure, flat: tuple) -> None:
-        """If calls with arguments of these types may enter generated code at once: make a function that does."""
-        found = inner._fast_path.get(types_of(flat))
+    def _remember(self, key: tuple, args: tuple, defaults: tuple, program: Any) -> None:
+        """Let calls with arguments of these types, or of these shapes where more decides, enter generated code at
+        once. `defaults` are the values of those that were left out."""
+        if program.f.unit_axes or key in self._fast_path:  # whose code is not for these shapes
+            entry = _with_defaults(program.exact_entry, defaults)
+            self._remember_details(key, args, (), True, (program, entry))
+        else:
+            self._fast_path[key] = program, _with_defaults(program.scalar_entry, defaults)
+
+    def _remember_flattened(
+        self, key: tuple, given: tuple, args: tuple, inner: Any, form: Structure, flat: tuple
+    ) -> None:
+        """If calls with arguments of these types may enter generated code at once: make a function that does. `given`
+        are the arguments without defaults."""
+        types = types_of(flat)
+        detailed = inner._detailed_paths.get(types)
+        by_shapes = detailed is not None and detailed.get(flat) is not None
+        found = detailed.get(flat) if by_shapes else inner._fast_path.get(types)
         if found is None or not form.holds_numbers:
             return
         program, entry = found
@@ -82,7 +98,23 @@ class FlattensArguments:
         leaves = ", ".join(form.written_leaves(names))
         gradients, classes = form.written_gradients(args, self._argnums, [f"g[{k}]" for k in range(len(flat))])
         lines = [f"def call({', '.join(names)}):", f"y, g = entry({leaves})", f"return y, {gradients}"]
-        self._fast_path[key] = program, python(form.name, "\n    ".join(lines), {"entry": entry, **classes})
+        call = python(form.name, "\n    ".join(lines), {"entry": entry, **classes})
+        known = program, _with_defaults(call, args[len(given) :])
+        constants = tuple([k for k in form.constants if k < len(given)])
+        if constants or by_shapes:
+            self._remember_details(key, given, constants, by_shapes, known)
+        else:
+            self._fast_path[key] = known
+
+    def _remember_details(
+        self, key: tuple, args: tuple, constants: tuple[int, ...], by_shapes: bool, known: tuple[Any, Callable]
+    ) -> None:
+        """Keep an entry for arguments of these types with these constants, and shapes."""
+        paths = self._detailed_paths.get(key)
+        if paths is None or paths.constants != constants or (by_shapes and not paths.shaped):
+            shaped = tuple([k for k in range(len(args)) if k not in constants]) if by_shapes else ()
+            paths = self._detailed_paths[key] = DetailedPaths(constants, shaped)
+        paths.put(args, known)
 
     def _constants_for(self, form: Structure | None, args: tuple) -> tuple[bool, frozenset[str]]:
         """Whether bools are constants, and the integers that are, so that code can be generated."""
@@ -101,3 +133,8 @@ class FlattensArguments:
             constants = has_bools(args) and (refused or bool(deciding)), frozenset(integers & deciding)
             self._constants[key] = constants
         return constants
+
+
+def _with_defaults(entry: Callable, defaults: tuple) -> Callable:
+    """An entry for arguments before these."""
+    return (lambda *args: entry(*args, *defaults)) if defaults else entry

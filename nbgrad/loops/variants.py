@@ -119,12 +119,20 @@ class AdjointVariant:
     @cached_property
     def scalar_entry(self) -> Callable:
         """``scalar_entry(*args)`` returns the value and the gradients: `__call__` for one scalar result, written
-        out."""
+        out. It raises :class:`.UnitAxis` if the arguments need other code."""
+        return self._scalar_entry(admits=True)
+
+    @cached_property
+    def exact_entry(self) -> Callable:
+        """The same for arguments of shapes that are known to need this code."""
+        return self._scalar_entry(admits=False)
+
+    def _scalar_entry(self, admits: bool) -> Callable:
         f, names = self.f, self.reverse
         at = {n: f"a{k}" for k, n in enumerate(f.parameters)}
         bars = {n: f"b{k}" for k, n in enumerate(names.arrays)}
         scalars = {n: f"g{k}" for k, n in enumerate(names.scalar_wrt)}
-        lines = self._guards(at)
+        lines = [*(self._admission(at) if admits else []), *self._guards(at)]
         lines += [f"{bar} = zeros_like({at[n]}, subok=False)" for n, bar in bars.items()]
         passed = ", ".join([*at.values(), *("1.0" for _ in names.seeds), *bars.values()])
         lines.append(f"{', '.join(['y', *scalars.values()])}, = entry({passed})")
@@ -141,8 +149,18 @@ class AdjointVariant:
     def admit(self) -> Callable:
         """``admit(*args)`` raises :class:`.UnitAxis` if the arguments need other code, and what is wrong with them."""
         at = {n: f"a{k}" for k, n in enumerate(self.f.parameters)}
-        text = "\n    ".join([f"def call({', '.join(at.values())}):", *self._guards(at), "return None"])
+        lines = [*self._admission(at), *self._guards(at), "return None"]
+        text = "\n    ".join([f"def call({', '.join(at.values())}):", *lines])
         return python(self.f.name, text, self._guard_names)
+
+    def _admission(self, at: dict[str, str]) -> list[str]:
+        """The lines that find out whether arguments need other code; `at` are their names there."""
+        f = self.f
+        ones = [f"{at[n]}.shape[{d}] == 1" for n, d in f.compared_axes]
+        lines = [f"if {' or '.join(ones)}:", "    raise unit_axis"] if ones else []
+        if f.has_systems:
+            lines += [f"if are_large(({', '.join(at.values())},)) is not {f.large_systems}:", "    raise unit_axis"]
+        return lines
 
     def _guards(self, at: dict[str, str]) -> list[str]:
         """The lines that check arguments; `at` are their names there."""
@@ -152,11 +170,7 @@ class AdjointVariant:
         ]
         hazards += [f"not ({at[n]}.flags.writeable and {at[n]}.flags.forc)" for n in f.modified_parameters]
         hazards += [f"not {at[n]}.flags.c_contiguous" for n in sorted(f.c_ordered)]
-        ones = [f"{at[n]}.shape[{d}] == 1" for n, d in f.compared_axes]
-        lines = [f"if {' or '.join(ones)}:", "    raise unit_axis"] if ones else []
-        if f.has_systems:
-            lines += [f"if are_large(({', '.join(at.values())},)) is not {f.large_systems}:", "    raise unit_axis"]
-        lines += [f"if {' or '.join(hazards)}:", f"    apart(f, ({', '.join(at.values())},))"] if hazards else []
+        lines = [f"if {' or '.join(hazards)}:", f"    apart(f, ({', '.join(at.values())},))"] if hazards else []
         small = self.estimate.harmless_size
         large = [f"{at[n]}.size > {small}" for n in f.parameters if f.ranks[n]]
         large += [f"{at[n]} > {small}" for n in f.parameters if not f.ranks[n] and f.kinds.get(n) == "int"]

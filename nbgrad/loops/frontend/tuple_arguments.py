@@ -166,8 +166,13 @@ class Structure:
 
     @cached_property
     def holds_numbers(self) -> bool:
-        """Whether all arguments are numbers, arrays of them, and tuples of these."""
-        return all(map(_holds_numbers, self.forms))
+        """Whether all arguments are numbers, arrays of them, and tuples of these, or constants."""
+        return all(isinstance(form, StaticArgument) or _holds_numbers(form) for form in self.forms)
+
+    @cached_property
+    def constants(self) -> tuple[int, ...]:
+        """The indices of the arguments that are constants."""
+        return tuple([k for k, form in enumerate(self.forms) if isinstance(form, StaticArgument)])
 
     def written_leaves(self, names: Sequence[str]) -> list[str]:
         """The code of the leaves, where the arguments, which hold numbers, have these names."""
@@ -332,16 +337,16 @@ def _holds_numbers(form: Form) -> bool:
 
 
 def _written_leaves(form: Form, name: str) -> list[str]:
-    if form is None:
-        return [name]
-    return [x for k, inner in enumerate(form[1]) for x in _written_leaves(inner, f"{name}[{k}]")]  # type: ignore[index]
+    if not isinstance(form, tuple):
+        return [name] if form is None else []
+    return [x for k, inner in enumerate(form[1]) for x in _written_leaves(inner, f"{name}[{k}]")]
 
 
 def _written_floats(form: Form, a: Any, flat: Iterator[str], classes: dict[str, type]) -> str:
     """The code of :func:`_nest_floats`; named tuples go to `classes`."""
-    if form is None:
-        return next(flat) if _is_float(a) else "None"
-    kind, forms = form  # type: ignore[misc]
+    if not isinstance(form, tuple):
+        return next(flat) if form is None and _is_float(a) else "None"
+    kind, forms = form
     items = "".join(f"{_written_floats(f, part, flat, classes)}, " for f, part in zip(forms, a, strict=True))
     if not hasattr(kind, "_fields"):
         return f"({items})"
