@@ -223,6 +223,22 @@ def from_the_end(x, w, y):
             y[k] += w[k, j] * x[j]
 
 
+def into_a_matrix(x, w, y):
+    """Each iteration of the inner loop has an element of its own, which is no sum of the outer one's."""
+    a = np.zeros(w.shape)
+    for k in range(y.size):
+        for j in range(x.size):
+            a[k, j] += w[k, j] * x[j] + y[k]
+    for k in range(1, y.size):
+        a[k, 0] = 1.0
+        for j in range(x.size):
+            a[k, j] -= w[k, j] * x[j]
+    for k in range(y.size):
+        for j in range(x.size):
+            a[k, j] *= a[0, j]
+    return np.sum(a * a)
+
+
 def in_turn(x, w, y):
     """The same sums, in rows of a triangle."""
     for k in range(y.size):
@@ -260,6 +276,7 @@ def test_bounds(first, last):
 BLOCKS = [reads_what_it_stores, stores_twice, squares, one_name_for_two, product_and_transpose, windows, into_elements,
           beside_products]  # fmt: skip
 OTHERS = [
+    into_a_matrix,
     both_products,
     from_the_end,
     keeps_a_number,

@@ -130,18 +130,20 @@ class _Search:
         if bounds & (changing | {self.loop.index}) or not all(isinstance(s, Step) and _is_cheap(s) for s in inner):
             return None
         before = self.loop.body[:number]
-        sums = [s for item in inner if (s := self.sum_of(item, before, changing))]  # type: ignore[arg-type]
+        sums = [s for item in inner if (s := self.sum_of(item, before, changing, {p.index for p in around}))]  # type: ignore[arg-type]
         others = [s for s in inner if not any(t.add is s for t in sums)]
         names = {t.add.name for t in sums}
         if len(names) < len(sums) or any(_named(s) & names for s in others):
             return None
         return _Sums(nest, sums, others) if sums else None
 
-    def sum_of(self, s: Step, before: list[Item], changing: set[str]) -> _Sum | None:
-        """A step that adds, in a fixed order, what does not change in the loop; it comes after `before`."""
+    def sum_of(self, s: Step, before: list[Item], changing: set[str], inner: set[str]) -> _Sum | None:
+        """A step in loops over `inner` that adds to one target, in a fixed order, what does not change in the loop; the
+        loops come after `before`."""
         match s:
             case Step(target, "=", Binary("+" | "-", total, term), False) if total is target:
-                if reads(term, *target.operands) & changing or self.kinds.get(s.name, "float") != "float":
+                several = reads(*target.operands) & (changing | inner)
+                if several or reads(term) & changing or self.kinds.get(s.name, "float") != "float":
                     return None
             case _:
                 return None
@@ -154,7 +156,7 @@ class _Search:
                 own = Variable(self.loop.index) in target.index and base is None and first >= 0
                 return _Sum(s, None) if own and self.written[s.name] == 1 else None
         begins = isinstance(start, Step) and start.target is target and start.assign_op == "="
-        if not begins or reads(start.value) & (changing | {s.name}):  # type: ignore[union-attr]
+        if not begins or reads(start.value) & (changing | inner | {s.name}):  # type: ignore[union-attr]
             return None
         return _Sum(s, start)  # type: ignore[arg-type]
 
