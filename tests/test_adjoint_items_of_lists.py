@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from loop_checks import check_derivatives
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -231,3 +232,30 @@ def test_none_is_read():
 
     with pytest.raises(IndexError):
         nb.adjoint(last).value_and_grad(M)
+
+
+def some_set(m):
+    hs = [row * 2.0 for row in m if row[0] > 0.2]
+    if len(hs) > 1:
+        hs[0][:] = m[0, 1]
+    hs[-1][1:] *= m[0, 0]
+    h = hs[-1]
+    h[0] = h[1]
+    return sum((i + 1) * np.sum(h * h) for i, h in enumerate(hs))
+
+
+def each_set(m):
+    hs = [row * q for row in m for q in m if row[0] > 0.2 and q[1] > 0.3]
+    for h in hs:
+        h *= m[1]
+    for i in range(len(hs)):
+        hs[i][0] += i * m[0, 0]
+    return sum(np.sum(h * m[0]) for h in hs)
+
+
+@pytest.mark.parametrize("f", [some_set, each_set])
+def test_items_of_comprehensions_with_tests_are_arrays(f):
+    """They were taken for lists, of which a slice is a copy: writes to them were lost."""
+    m = np.arange(12.0).reshape(3, 4) / 10 + 0.1
+    check_derivatives(f, m, compiled=False)
+    check_derivatives(f, m[::-1] * np.array([[1.0], [1.0], [-1.0]]), compiled=False)

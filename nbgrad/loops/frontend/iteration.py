@@ -37,7 +37,7 @@ from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .filled_numbers import check_filled
 from .function_table import RANGES
-from .growing_lists import append_item, empty_list, list_items, nested_loops
+from .growing_lists import append_item, empty_list, list_items, makes_list, nested_loops
 from .lists_of_rows import RowList, row_list, store_item
 from .live_range_splitting import loop_target_text
 from .record_types import is_record
@@ -208,10 +208,11 @@ class Iteration(Unrolling):
         key = self.rewrite_key(node)
         self.shared.comprehensions.append(key)
         made = self.growing_comprehension if grows else self.plain_comprehension
-        tree = made(node, key in self.shared.rewrites.lists_of_rows)
+        of_rows = key in self.shared.rewrites.lists_of_rows
+        tree = made(node, of_rows)
         self.shared.comprehensions.pop()
         if isinstance(node, ast.ListComp):
-            self.shared.lists.setdefault(tree.view.name, tree.rank)
+            self.shared.lists.setdefault(tree.view.name, 1 if of_rows and not makes_list(node.elt) else tree.rank)
         return tree
 
     def plain_comprehension(self, node: ast.ListComp | ast.GeneratorExp, of_rows: bool) -> Leaf:
