@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..ir.affine import distance, minus, offset, plus
 from ..ir.names import called
 from ..ir.statements import Block, Check, Like, Loop, Store
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Term, Variable
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Term, Variable, subterms
 from .tuple_arguments import Form
 from .views import Axis, View, add_indices, axis_length, multiply_indices, raw_length
 
@@ -342,7 +342,11 @@ class Elementwise:
         if isinstance(tree, FromFunction):
             if tree.build is None:  # uninitialised
                 return ZERO if tree.kind == "int" else Constant(0.0)
-            return tree.build(*[t.position() for t in mine])
+            made = tree.build(*[t.position() for t in mine])
+            for read in subterms(made):
+                if isinstance(read, Element):
+                    self.note_overlap(read)
+            return made
         assert isinstance(tree, Leaf)
         single = [tree.view.order[d] is not None and _has_unit_length(tree, d) for d in range(tree.rank)]
         element = tree.view.at(
