@@ -1,10 +1,12 @@
 """Checks of the derivatives of a function with loops: value, adjoint, tangent and Hessian-vector product."""
 
 import inspect
+from contextlib import nullcontext
 
 import numba
 import numpy as np
 import pytest
+from loop_programs import uncompiled
 
 import nbgrad as nb
 
@@ -36,7 +38,8 @@ def from_vector(a, vector, others=lambda x: x):
 def check_derivatives(f, *args, second=True, compiled=True, step=1e-6):
     """Compare value, gradient, tangent and Hessian-vector product of `f`, which returns a number, with differences.
 
-    `compiled`: the gradient is compared with that of the function that Numba compiles, too.
+    `compiled`: the gradient is compared with that of the function that Numba compiles, too. Otherwise only the gradient
+    is compiled, and Python runs what is generated for the others.
     """
     plain = getattr(f, "py_func", f)
     signature = inspect.signature(plain)
@@ -66,14 +69,15 @@ def check_derivatives(f, *args, second=True, compiled=True, step=1e-6):
         np.testing.assert_allclose(slope, differences, rtol=1e-5, atol=1e-7)
     direction = np.cos(np.arange(at.size) + 1.0)
     directions = grouped(from_vector(args, iter(direction), lambda x: None))
-    value, derivative = nb.tangent(f).jvp(from_vector(args, iter(at)), directions)
-    assert value == close_to(call(plain, at))
-    np.testing.assert_allclose(derivative, slope @ direction, rtol=1e-9, atol=1e-12)
-    if second:
-        products = nb.adjoint(f).hvp(from_vector(args, iter(at)), directions)
-        curved = (gradient(at + step * direction) - gradient(at - step * direction)) / (2 * step)
-        zeros = grouped(from_vector(args, iter(at * 0)))
-        np.testing.assert_allclose(as_vector(filled(zeros, products)), curved, rtol=1e-4, atol=1e-6)
+    with nullcontext() if compiled else uncompiled():
+        value, derivative = nb.tangent(f).jvp(from_vector(args, iter(at)), directions)
+        assert value == close_to(call(plain, at))
+        np.testing.assert_allclose(derivative, slope @ direction, rtol=1e-9, atol=1e-12)
+        if second:
+            products = nb.adjoint(f).hvp(from_vector(args, iter(at)), directions)
+            curved = (gradient(at + step * direction) - gradient(at - step * direction)) / (2 * step)
+            zeros = grouped(from_vector(args, iter(at * 0)))
+            np.testing.assert_allclose(as_vector(filled(zeros, products)), curved, rtol=1e-4, atol=1e-6)
 
 
 def filled(zeros, gradients):
