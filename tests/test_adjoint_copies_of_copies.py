@@ -7,7 +7,7 @@ from loop_programs import agrees, uncompiled
 import nbgrad as nb
 from nbgrad.loops.ir.effects import Bind
 from nbgrad.loops.ir.names import called
-from nbgrad.loops.ir.reverse_ir import Step
+from nbgrad.loops.ir.reverse_ir import For, Step
 from nbgrad.loops.ir.terms import Constant, Element, Variable
 from nbgrad.loops.ir.verify import InvalidIRError, verify_sweeps
 
@@ -77,3 +77,10 @@ def test_arrays_that_nothing_fills_are_found():
     with pytest.raises(InvalidIRError, match="never filled: held"):
         verify_sweeps([empty, read], set(), set(), set(), "f")
     verify_sweeps([empty, Step(first, "=", Constant(1.0)), read], set(), set(), set(), "f")
+
+
+def test_buffers_of_parallel_iterations_are_found():
+    inner = For("j", Constant(0), Constant(3), body=[], buffers={"ahead": called(np.empty, Constant(4))})
+    with pytest.raises(InvalidIRError, match="parallel iterations share the buffer ahead"):
+        verify_sweeps([For("i", Constant(0), Constant(3), parallel=True, body=[inner])], set(), set(), set(), "f")
+    verify_sweeps([For("i", Constant(0), Constant(3), body=[inner])], set(), set(), set(), "f")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
-from numba import njit
+from numba import njit, prange
 
 import nbgrad as nb
 
@@ -248,6 +248,18 @@ def in_turn(x, w, y):
         y[k] = s
 
 
+def in_parallel(x, w, y):
+    """Iterations that run at once would share the buffer."""
+    total = 0.0
+    for i in prange(w.shape[0]):
+        for k in range(y.size):
+            s = y[k]
+            for j in range(x.size):
+                s += w[k, j] * x[j] * w[i, k]
+            total += s * s
+    return total
+
+
 def arguments(rows, columns):
     return normal(columns), normal(rows, columns), normal(rows)
 
@@ -285,6 +297,7 @@ OTHERS = [
     at_indices,
     reads_what_it_changes,
     in_turn,
+    in_parallel,
 ]
 
 

@@ -153,7 +153,8 @@ class SweepBuilder(ItemBuilder):
 
         if s in self.plan.strip_mined_loops:
             return strip_mined(loop, named)
-        jams = enabled(Pass.UNROLL_AND_JAM)
+        # The iterations of a parallel loop would share the buffers.
+        jams = enabled(Pass.UNROLL_AND_JAM) and not any(p.parallel for p in self.plan.enclosing[s])
         return unrolled_and_jammed(loop, named, self.f.kinds, self.dtypes_at_first()) if jams else loop
 
     def dtypes_at_first(self) -> dict[str, Term]:

@@ -238,8 +238,8 @@ def verify_sweep(items: list[Item], where: str, after: str) -> None:
 
 def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangents: set[str], where: str) -> None:
     """Check both sweeps together: names are bound before they are used, so that arrays are allocated first, and sizes
-    known; no array is read that nothing fills; what the forward sweep records is read in reverse, and nothing else;
-    frames and values are popped as often as they are pushed.
+    known; no array is read that nothing fills, and no iterations that run in parallel share a buffer; what the forward
+    sweep records is read in reverse, and nothing else; frames and values are popped as often as they are pushed.
 
     Parameters
     ----------
@@ -288,6 +288,11 @@ def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangent
         raise InvalidIRError(f"{where}: recorded or read, but not both: {', '.join(sorted(recorded ^ read))}")
     if wrong := {stack for (stack, _), n in moved.items() if n}:
         raise InvalidIRError(f"{where}: pushed and popped a different number of times: {', '.join(sorted(wrong))}")
+    for loop in walk_items(items):
+        if isinstance(loop, For) and loop.parallel:
+            shared = [name for p in walk_items([loop]) if isinstance(p, For) for name in p.buffers]
+            if shared:
+                raise InvalidIRError(f"{where}: parallel iterations share the buffer {shared[0]}")
     if unfilled := _unfilled(items):
         raise InvalidIRError(f"{where}: read, but never filled: {', '.join(sorted(unfilled))}")
 
