@@ -36,3 +36,65 @@ class Loops:
 
     def time_gradients(self, name):
         self.pull(self.cotangents)
+
+
+def scaled(x, w, mode="plain", axis=0):
+    h = np.sum(np.tanh(x * w), axis=axis)
+    return np.sum(h * h) if mode == "squares" else np.sum(h)
+
+
+class SmallCalls:
+    """Value and gradient of a few numbers, where what is prepared for a call takes more time than the call."""
+
+    params = (["arrays", "constants", "an axis of length 1"],)
+    param_names = ("arguments",)
+
+    def setup(self, arguments):
+        x, w = np.linspace(0.1, 1.2, 6).reshape(2, 3), np.full((2, 3), 0.5)
+        self.args = {"arrays": (x, w), "constants": (x, w, "squares", 1), "an axis of length 1": (x, w[:1])}[arguments]
+        self.adjoint = nb.adjoint(scaled)
+        self.adjoint.value_and_grad(*self.args)
+
+    def time_value_and_grad(self, arguments):
+        self.adjoint.value_and_grad(*self.args)
+
+
+def filtered(signal, taps):
+    loss = 0.0
+    for i in range(signal.size - taps.size + 1):
+        s = 0.0
+        for k in range(taps.size):
+            s += taps[k] * signal[i + k]
+        loss += s * s
+    return loss
+
+
+def multiplied(a, x):
+    y = np.zeros(a.shape[0])
+    for i in range(a.shape[0]):
+        for j in range(x.size):
+            y[i] += a[i, j] * x[j]
+    return np.sum(y * y)
+
+
+class Sums:
+    """Sums in a fixed order: the function as Numba compiles it, and value and gradient."""
+
+    params = (["filter", "matrix and vector"],)
+    param_names = ("sums",)
+
+    def setup(self, sums):
+        rng = np.random.default_rng(0)
+        filters = sums == "filter"
+        function = filtered if filters else multiplied
+        self.args = (rng.normal(size=20_000 if filters else (300, 300)), rng.normal(size=32 if filters else 300))
+        self.primal = numba.njit(nogil=True, error_model="numpy")(function)
+        self.adjoint = nb.adjoint(function)
+        self.primal(*self.args)
+        self.adjoint.value_and_grad(*self.args)
+
+    def time_primal(self, sums):
+        self.primal(*self.args)
+
+    def time_value_and_grad(self, sums):
+        self.adjoint.value_and_grad(*self.args)
