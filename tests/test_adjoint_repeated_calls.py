@@ -279,6 +279,33 @@ def test_systems_of_different_sizes():
     agrees_with_first_calls(solved_sum, [(*system(n), m) for n in (2, 90, 3) for m in ("squares", "sum")])
 
 
+def with_defaults(x, a=1.0, n=2, mode="sum"):
+    h = x * a
+    for _ in range(n):
+        h = np.sin(h)
+    return np.sum(h * h) if mode == "squares" else np.sum(h)
+
+
+def number_of_defaults(x, a=1.0, n=2):
+    h = x * a
+    for _ in range(n):
+        h = np.sin(h)
+    return np.sum(h)
+
+
+@pytest.mark.parametrize("f", [with_defaults, number_of_defaults])
+def test_keywords_are_not_taken_for_defaults(f):
+    calls = [((X,), {"a": 2.0}), ((X,), {}), ((X,), {"n": 3}), ((X, 0.5), {}), ((X, 0.5), {"n": 1}), ((X,), {}),
+             ((), {"x": X}), ((X, 0.5, 1), {}), ((X,), {"a": 3.0, "n": 1})]  # fmt: skip
+    if f is with_defaults:
+        calls += [((X,), {"mode": "squares"}), ((X,), {}), ((X, 1.0), {"mode": "squares"}), ((X, 1.0), {})]
+    adj = nb.adjoint(f)
+    for _ in range(2):
+        for args, kwargs in calls:
+            equal(adj.value_and_grad(*args, **kwargs), nb.adjoint(f).value_and_grad(*args, **kwargs))
+            assert adj.value_and_grad(*args, **kwargs)[0] == pytest.approx(f(*args, **kwargs))
+
+
 def test_constants_that_never_come_again_are_forgotten():
     adj = nb.adjoint(of_axis)
     for k in range(3):

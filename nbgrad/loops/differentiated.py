@@ -306,7 +306,7 @@ class Adjoint(_Differentiated):
         program = self._generated(bound_args)
         if not self._returns_scalar(program.f):
             raise AttrError(f"{program.f.name}: value_and_grad is for functions that return one number; use vjp")
-        if self._takes_as_they_are(program, args, bound_args):
+        if not kwargs and self._takes_as_they_are(program, args, bound_args):
             self._remember(key, args, bound_args[len(args) :], program)
         results, gradients = program(bound_args, {program.f.results[0]: 1.0})
         return results[0], self._arrange_gradients(program, gradients)
