@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 import numpy as np
 
@@ -155,8 +156,9 @@ class SweepBuilder(ItemBuilder):
             return strip_mined(loop, named)
         # The iterations of a parallel loop would share the buffers.
         jams = enabled(Pass.UNROLL_AND_JAM) and not any(p.parallel for p in self.plan.enclosing[s])
-        return unrolled_and_jammed(loop, named, self.f.kinds, self.dtypes_at_first()) if jams else loop
+        return unrolled_and_jammed(loop, named, self.f.kinds, self.dtypes_at_first) if jams else loop
 
+    @cached_property
     def dtypes_at_first(self) -> dict[str, Term]:
         """The dtypes of the arrays of the function that depend on its parameters alone."""
         f = self.f
