@@ -285,10 +285,23 @@ def in_place(m):
     return sum(np.sum(p * p) for p in ps) + np.sum(g)
 
 
+def of_a_list_that_may_be_empty(m):
+    gs = [row * 2 for row in m if row[0] > 100.0]
+    t = 0.0
+    for i in range(3):
+        t += np.sum(m[i])
+        hs = [g * i for g in gs]
+        for g, h in zip(gs, list(hs), strict=True):
+            if t > 0.0:
+                return t + np.sum(g * h)
+        t += len(hs)
+    return t
+
+
 ACCEPTED = [states, trajectory, until, in_a_branch, krylov, matrices, slices, a_slice_is_a_list, means, extended,
             counted, popped, emptied, items_set, items_written, begun_anew, in_nested_functions, orthonormal,
             with_the_last, with_all, numbers, filtered, pairs, nested, steps, steps_of_a_function,
-            in_place]  # fmt: skip
+            in_place, of_a_list_that_may_be_empty]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)

@@ -139,7 +139,13 @@ def longer_allocation(f):
     first(f, Alloc).shape = (ONE, ONE)
 
 
+def set_in_a_loop_alone(f):
+    f.set_once.add("t")
+    f.body.append(Assign("s", Variable("t")))
+
+
 BROKEN = {
+    set_in_a_loop_alone: "t is used in t, and not defined before",
     not_defined: "t is used in t",
     twice: "in the function twice",
     without_array: "is used in v.*not defined before",

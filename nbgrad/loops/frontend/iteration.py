@@ -237,7 +237,7 @@ class Iteration(Unrolling):
             levels.append((s, counter, first, sizes[0] if len(sizes) == 1 else call_of(min, *sizes)))
             element = element.elt
         indices: list[ast.expr] = [_number(counter) for _, counter, *_ in levels]
-        rows = RowList(name, tuple([stop for *_, stop in levels]))
+        rows = RowList(name, tuple([stop for *_, stop in levels]), self.out)
         value = renamed.visit(copy.deepcopy(element))
         if of_rows:
             store = ast.Expr(ast.Call(bound_name(store_item, "listed"), [row_list(rows), *indices, value], []))

@@ -8,10 +8,10 @@ shape they have.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ..ir.statements import Check, Grow, If, Store, walk
+from ..ir.statements import Block, Check, Grow, If, Store, walk
 from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, integer
 from .array_expressions import (
     ArrayExpr,
@@ -59,10 +59,12 @@ CAPACITY = integer(8)
 @dataclass(eq=False)
 class RowList:
     """A list whose items are the rows of `array`, once there is one; `counts` are its lengths along the axes that the
-    items do not have, none for a list that grows."""
+    items do not have, none for a list that grows. They are known in `block`, which may have no iteration that makes an
+    item."""
 
     name: str
     counts: tuple[Term, ...] = ()
+    block: Block = field(default_factory=list)
     array: str = ""
 
 
@@ -167,7 +169,11 @@ def _allocate(low: Calls, node: ast.AST, rows: RowList, item: ArrayExpr) -> None
     if not kind:
         low.shared.element_kinds[rows.array] = low.kind_of_tree(item)
     counts = [*rows.counts] or [CAPACITY]
+    saved = low.out
+    if not all(map(low.known_before_block, rows.counts)):
+        low.out = rows.block
     low.allocate(rows.array, node, [*counts, *sizes], kind, dtype or elementwise.dtype(item))
+    low.out = saved
     if rows.counts:
         low.shared.lists[rows.array] = len(counts)
     else:

@@ -176,6 +176,8 @@ class Scope(IntegerBounds):
         """Set a fresh scalar variable and return its name; not `final`: it is set again."""
         variable = self.names.fresh(name)
         self.lowered_function.ranks[variable] = 0
+        if final:
+            self.lowered_function.set_once.add(variable)
         self.assign_scalar(variable, value, final)
         return variable
 

@@ -280,6 +280,7 @@ class Function:
     unit_axes: frozenset[tuple[str, int]] = frozenset()
     deciding: set[str] = field(default_factory=set)
     unsigned: set[str] = field(default_factory=set)  # parameters that are arrays of unsigned integers
+    set_once: set[str] = field(default_factory=set)  # fresh scalars, used only in the blocks where they are set
     c_ordered: set[str] = field(default_factory=set)  # parameters that must be in C order, for what shares elements
     has_systems: bool = False  # whether functions of np.linalg are called that LAPACK has
     large_systems: bool = False  # whether LAPACK is called for them, instead of loops

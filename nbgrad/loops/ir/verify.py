@@ -162,7 +162,7 @@ class _Verifier:
             defined |= _sets(s)
             if not (blocks := nested_blocks(s)):
                 continue
-            inside = self.sets_inside[s]
+            inside = self.sets_inside[s] - self.f.set_once  # a block that perhaps does not run
             for inner in blocks:  # neither may run in the first iteration of a loop around
                 self.definitions(inner, defined | carried, carried | inside if isinstance(s, Loop) else carried)
             defined |= inside
