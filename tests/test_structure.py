@@ -274,7 +274,7 @@ NUMBA_OUTSIDE = {
     "__main__": {"VERSIONS", "host_processor"},
     "compiler.native": {"carray"},
     "loops.custom_rules": {"NumbaError", "as_dtype", "types"},
-    "loops.frontend.function_table": {"prange", "types"},
+    "loops.frontend.function_table": {"prange"},
     "loops.frontend.iteration": {"pndindex", "prange"},
     "loops.frontend.number_types": {"types"},
     "loops.frontend.primitive_calls": {"NumbaError"},

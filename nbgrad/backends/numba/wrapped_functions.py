@@ -1,11 +1,13 @@
-"""Functions that Numba's decorators make of kernels: ``vectorize``, ``guvectorize`` and ``stencil``."""
+"""Functions that Numba's decorators make of kernels: ``vectorize``, ``guvectorize`` and ``stencil``; and C functions
+that it calls."""
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from numba import types
 
@@ -31,6 +33,7 @@ __all__ = [
     "Operand",
     "Stencil",
     "TypeOf",
+    "address_of_c_function",
     "implementation",
     "is_jitclass",
     "is_overloaded",
@@ -42,6 +45,7 @@ __all__ = [
 #: What an argument is: the kind and rank of a number or an array, a string, None, or a tuple of these.
 TypeOf = Any
 _ELEMENTS = {"float": types.float64, "int": types.int64, "bool": types.boolean}
+_POINTER = type(ctypes.pythonapi.PyObject_Str).__mro__[1]  # the class of all functions of ctypes
 #: What arrays may be: their layouts, and the types of their integers.
 _ARRAYS = [("C", types.int64), ("A", types.int64), ("F", types.int64), ("C", types.int32)]
 
@@ -180,3 +184,10 @@ def _operand(kind: Any) -> Operand:
     array = isinstance(kind, types.Array)
     dtype = as_dtype(kind.dtype if array else kind)
     return Operand(dtype.kind, 8 * dtype.itemsize, array)
+
+
+def address_of_c_function(value: object) -> int | None:
+    """The address of a C function that Numba calls, of ctypes or with a type of its own; None for other objects."""
+    if isinstance(value, _POINTER):
+        return ctypes.cast(cast(Any, value), ctypes.c_void_p).value
+    return value.__wrapper_address__() if isinstance(value, types.WrapperAddressProtocol) else None

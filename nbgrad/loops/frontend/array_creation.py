@@ -109,8 +109,13 @@ class ArrayCreation:
                 self.low.shared.read_only_copies.pop(tree.view.name, None)  # NumPy copies the items
             if "dtype" not in self.keywords:
                 return tree
-        if isinstance(tree, Scalar) and called in (np.array, np.asarray) and "dtype" not in self.keywords:
-            return tree  # an array without axes, which is not written, is a number
+        if isinstance(tree, Scalar) and called in (np.array, np.asarray):  # without axes, and not written: a number
+            kind, dtype = self.dtype()
+            if isinstance(kind, Like):
+                kind = self.low.lowered_function.kinds[kind.name]
+            if not isinstance(dtype, Global):  # none, or that of an array
+                return tree if dtype is None or kind == "float" else Scalar(call_of(_CASTS[kind], tree.term))
+            return Scalar(call_of({np.float64: float, np.bool_: bool}.get(dtype.value, dtype.value), tree.term))
         view = self.low.view_of(self.low.as_array(first, tree), first)
         shares = called is np.asarray or (called is np.ascontiguousarray and contiguous(self.low, view))
         same = shares and not made_of_list

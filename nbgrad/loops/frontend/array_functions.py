@@ -287,5 +287,10 @@ def _round(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return low.call(with_location(ast.Call(bound_name(np.round, "round"), node.args, node.keywords), node), hint)
 
 
-for _function in (np.argsort, np.repeat, np.take, np.nonzero):
+@lowers(np.ndarray.argsort, arguments=(1, 3), keywords=True)
+def _argsort(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return low.call(with_location(ast.Call(bound_name(np.argsort, "argsort"), node.args, node.keywords), node), hint)
+
+
+for _function in (np.repeat, np.take, np.nonzero):
     method(_function, _library)

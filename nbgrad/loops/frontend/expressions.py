@@ -48,6 +48,7 @@ from .element_types import called_function
 from .function_table import MODULES
 from .implicit_errors import check_division, in_range, index_may_raise
 from .known_integers import integer_of
+from .lists_of_rows import item_or_slice
 from .numpy_library import masked
 from .record_types import is_record
 from .records import attribute_of_record, item_of_record
@@ -321,23 +322,11 @@ class Expressions(Slices):
         view = self.subscript_view(node)
         if isinstance(view, IndexedView):
             return copy_of_values(Leaf(view))
-        if view.rank and self.is_list(Leaf(view)):  # a slice of a list is a copy
-            return self.copied_list(
-                node, view, view.rank - self.lowered_function.ranks[view.name] + self.shared.lists[view.name]
-            )
+        if view.rank and self.is_list(Leaf(view)):
+            return item_or_slice(self, node, view)
         if view.rank and isinstance(node.value, ast.Attribute) and node.value.attr == "flat":
             return copy_of_values(Leaf(view))
         return Leaf(view) if view.rank else Scalar(view.at([]))
-
-    def copied_list(self, node: ast.AST, view: View, axes: int) -> Leaf:
-        """A new list of the same items; those that are arrays or lists stand for those of the first one."""
-        copy = Elementwise(self, node).materialise(copy_of_values(Leaf(view)), self.names.fresh("items"))
-        self.shared.lists[copy.name] = axes
-        if copy.rank > 1:
-            self.shared.holders.add(copy.name)
-            originals = self.shared.read_only_copies.get(view.name, frozenset())
-            self.shared.read_only_copies[copy.name] = originals | {view.name}
-        return Leaf(copy, True)
 
     def arrays_in(self, tree: TupleExpr) -> set[str]:
         """The arrays that a tuple has as items, or that these stand for."""
@@ -421,7 +410,7 @@ class Expressions(Slices):
             raise self.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")
         if pack is not None:  # a[index] with a tuple of integers
             indices = [Lowered(self.item(i)) for i in pack.items]
-        elif isinstance(node.slice, ast.Call):  # perhaps of a function that returns such a tuple
+        elif isinstance(node.slice, ast.Call) or (isinstance(node.slice, ast.Subscript) and self.shared.of_tuples):
             tree = self.tree(node.slice)
             if isinstance(tree, TupleExpr) and tree.tuple_class is list:
                 raise self.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 import numpy as np
 
+from ...backends.numba.wrapped_functions import address_of_c_function
 from ..ir import functions
 from ..ir.functions import MANY
 from .syntax import unparse
@@ -164,7 +165,7 @@ _ROWS[np.ndarray.fill] = Known(np.ndarray.fill, None, (2, 2), writes=True)  # a 
 
 def no_function(node: ast.Call, called: object) -> tuple[str, str]:
     """What to say of a call of an object that is not callable, and what to do instead."""
-    if isinstance(called, numba.types.WrapperAddressProtocol):
+    if address_of_c_function(called) is not None:
         return f"a call of {ast.unparse(node.func)}, a C function", "give it a vjp, by nb.primitive of an njit function"
     return f"a call of {ast.unparse(node.func)}, which is no function", "call one"
 

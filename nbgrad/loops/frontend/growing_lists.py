@@ -19,7 +19,17 @@ from ..ir.terms import FALSE, TRUE, ZERO, Compare, Length, Logical, Term
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .function_table import lowers, row_of
-from .lists_of_rows import CAPACITY, items_of_rows, make_room, new_rows, no_items, put_row, rows_of, taken_item
+from .lists_of_rows import (
+    CAPACITY,
+    copied_list,
+    items_of_rows,
+    make_room,
+    new_rows,
+    no_items,
+    put_row,
+    rows_of,
+    taken_item,
+)
 from .structured_control import with_location
 from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
 from .views import Axis, View
@@ -252,12 +262,24 @@ class _Rewriting(ast.NodeTransformer):
     # Reads.
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        """A list that a called function returns is a copy: nothing else has it."""
-        if isinstance(node.value, ast.Name) and node.value.id in self.counts and self.is_called:
-            items = self.items(node.value)
-            node.value = with_location(ast.Call(bound_name(list_copy, "list"), [items], []), node)
-            return node
-        return self.generic_visit(node)
+        """A list that is returned is a copy: nothing else has it. The differentiated function returns arrays."""
+        values = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+        whole = [v.id for v in values if isinstance(v, ast.Name)]
+        names = [n.id for n in subtrees(node) if isinstance(n, ast.Name)]
+
+        def returned(value: ast.expr) -> ast.expr:
+            if not (isinstance(value, ast.Name) and value.id in self.counts):
+                return self.visit(value)
+            if (names if value.id in self.rows else whole).count(value.id) > 1:
+                raise self.refused(value, value.id)
+            kept = bound_name(list_copy, "list") if self.is_called else bound_name(np.array, "np.array")
+            return with_location(ast.Call(kept, [self.items(value)], []), value)
+
+        if isinstance(node.value, ast.Tuple):
+            node.value.elts = [returned(v) for v in node.value.elts]
+        elif node.value is not None:
+            node.value = returned(node.value)
+        return node
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         if node.id in self.counts:
@@ -425,7 +447,7 @@ def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayE
 
 @lowers(list_copy, arguments=(1, 1), shares=True)
 def _list_copy(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return low.copied_list(node, low.view(node.args[0]), 1)
+    return copied_list(low, node, low.view(node.args[0]), 1)
 
 
 @lowers(append_item, arguments=(3, 3), writes=True)

@@ -35,6 +35,10 @@ class ListStatements(ast.NodeTransformer):
         self.functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
         self.fresh = Names(all_names(node))
         if self.lists:
+            for n in nodes:
+                match n:  # hs.pop(-1) is hs.pop()
+                    case ast.Call(ast.Attribute(ast.Name(id=name), "pop"), [ast.UnaryOp(ast.USub(), ast.Constant(1))]):
+                        n.args = [] if name in self.lists else n.args
             self.rename_arrays(node)
             self.generic_visit(node)
         self.lists, self.functions, self.fresh = around

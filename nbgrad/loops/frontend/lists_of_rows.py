@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..ir.statements import Block, Check, Grow, If, Store, walk
-from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, integer
+from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, Length, Term, integer
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
@@ -24,6 +24,7 @@ from .array_expressions import (
     Scalar,
     Static,
     TupleExpr,
+    copy_of_values,
 )
 from .filled_numbers import filled_key, shape_of
 from .function_table import MANY, lowers
@@ -32,6 +33,7 @@ from .views import Axis, View, axis_length
 if TYPE_CHECKING:
     from .calls import Calls
     from .copy_insertion import CopyInsertion
+    from .expressions import Expressions
 
 __all__ = [
     "CAPACITY",
@@ -113,12 +115,20 @@ def put_row(low: Calls, node: ast.AST, rows: RowList, indices: list[Term], item:
     In Python the item is the array itself. So whatever may be that array under another name stays as it is from now
     on, and so do the items, as of every read-only copy; nothing has the row itself yet.
     """
-    if isinstance(item, TupleExpr | Static) or not item.rank:
+    of_tuples = isinstance(item, TupleExpr) and item.tuple_class is tuple and bool(item.items)
+    of_tuples = of_tuples and all(isinstance(v, Scalar) for v in item.items)  # type: ignore[attr-defined]
+    if of_tuples:
+        item = Leaf(low.tuple_as_array(node, item), True)  # type: ignore[arg-type]
+    different = isinstance(item, TupleExpr | Static) or not item.rank
+    if different or (rows.array and of_tuples is not (rows.array in low.shared.of_tuples)):
         raise low.source.refuse(node, f"different things in the list {rows.name}", "put arrays of one shape into it")
     if not rows.array:
         if rows.name in low.shared.read_before:
             raise shape_of(low, node, rows.name, item) or low.shared.read_before[rows.name]
         _allocate(low, node, rows, item)
+        if of_tuples:
+            low.shared.of_tuples.add(rows.array)
+            low.shared.lists[rows.array] = low.lowered_function.ranks[rows.array]
     if not rows.counts:
         (count,) = indices
         make_room(low, rows.array, count)
@@ -180,6 +190,30 @@ def _allocate(low: Calls, node: ast.AST, rows: RowList, item: ArrayExpr) -> None
         low.shared.growing.add(rows.array)
         low.shared.sizes[rows.array][0] = Length(rows.array, 0)
         low.shared.constant_lengths.pop(Length(rows.array, 0), None)
+
+
+def item_or_slice(low: Expressions, node: ast.AST, view: View) -> ArrayExpr:
+    """What a subscript of a list is: an item that is a tuple or a list, or a slice, which is a copy."""
+    rank = low.lowered_function.ranks[view.name]
+    if view.rank == 1 and view.name in low.shared.of_tuples:
+        length = low.with_known_integers(axis_length(view.axis(0)))
+        assert isinstance(length, Constant) and isinstance(length.value, int)
+        return TupleExpr([Scalar(view.at([integer(k)])) for k in range(length.value)])
+    return copied_list(low, node, view, view.rank - rank + low.shared.lists[view.name])
+
+
+def copied_list(low: Expressions, node: ast.AST, view: View, axes: int) -> Leaf:
+    """A new list of the same items; those that are arrays or lists stand for those of the first one."""
+    copy = Elementwise(low, node).materialise(copy_of_values(Leaf(view)), low.names.fresh("items"))
+    low.shared.lists[copy.name] = axes
+    if view.name in low.shared.of_tuples:
+        low.shared.of_tuples.add(copy.name)
+        low.shared.lists[copy.name] = copy.rank
+    if copy.rank > 1:
+        low.shared.holders.add(copy.name)
+        originals = low.shared.read_only_copies.get(view.name, frozenset())
+        low.shared.read_only_copies[copy.name] = originals | {view.name}
+    return Leaf(copy, True)
 
 
 def _check_shape(low: Calls, node: ast.AST, row: View, item: ArrayExpr, name: str) -> None:

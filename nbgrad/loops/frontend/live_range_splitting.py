@@ -179,7 +179,8 @@ class _DefUseWebs:
 
     def record_occurrence(self, node: ast.Name, state: State) -> None:
         """Record an occurrence of a name with the definitions that reach it."""
-        self.name_occurrences.append((node, state.get(node.id, frozenset())))
+        if node.id in self.names:
+            self.name_occurrences.append((node, state.get(node.id, frozenset())))
 
     def web_representatives(self, name: str) -> dict[Definition, Definition]:
         """The representative of the web of each definition and use of a name, in source order."""

@@ -13,7 +13,7 @@ from ...core.source_text import identifier
 from ...errors import TraceError
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If
-from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
+from ..ir.terms import FALSE, ONE, TRUE, ZERO, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import (
     ArrayExpr,
@@ -337,7 +337,15 @@ class Lowering(Results, Iteration):
 
     def test(self, node: ast.expr) -> Term:
         self.walrus_in = self.root_expression = node
-        return self.value(node)
+        tree = self.tree(node)
+        if not tree.rank:
+            return self.value(ast.copy_location(Lowered(tree), node))
+        view = self.view_of(tree, node)  # NumPy takes the only element of an array as a test
+        lengths = [n for n in self.shape(view) if n is not ONE]
+        for n in lengths:
+            what = f"{self.source.name}: the array {unparse(node)}, which has not one element, as a test"
+            self.emit(Check(Compare(("!=",), (n, ONE)), f"{what}; use np.any or np.all", "ValueError"))
+        return view.at([ZERO] * view.rank)
 
     walrus_in: ast.expr | None = None
 

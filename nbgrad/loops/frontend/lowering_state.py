@@ -55,6 +55,7 @@ class LoweringState:
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     lists: dict[str, int] = field(default_factory=dict)  # arrays that hold the items of a list, and its axes
     holders: set[str] = field(default_factory=set)  # those of them whose items are arrays or lists
+    of_tuples: set[str] = field(default_factory=set)  # lists whose items are tuples of numbers, as rows
     held: set[str] = field(default_factory=set)  # copies of items, until they are put into their places
     read_before: dict[str, Exception] = field(default_factory=dict)  # lists of rows into which nothing was put yet
     comprehensions: list[tuple] = field(default_factory=list)  # that are being lowered

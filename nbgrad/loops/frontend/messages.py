@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import contextlib
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,15 @@ from .syntax import free_variables, subtrees
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["Message", "Messages", "WithBuiltins", "makes_text"]
+__all__ = ["STRING_METHODS", "Message", "Messages", "WithBuiltins", "makes_text", "method_of_string"]
+
+
+#: The methods of strings that give a string or bool.
+STRING_METHODS = frozenset({
+    "capitalize", "casefold", "center", "endswith", "isalpha", "isdigit", "isidentifier", "islower", "isspace",
+    "isupper", "ljust", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rjust", "rstrip", "startswith",
+    "strip", "swapcase", "title", "upper", "zfill",
+})  # fmt: skip
 
 
 class Message(str):
@@ -73,7 +82,23 @@ class Messages(WithBuiltins):
                 return _message(text, node)
             case ast.Call(func=ast.Name() as function, args=[value]) if makes_text(function, self.builtins):
                 return _message(f"{{{ast.unparse(value)}}}", node)
-        return self.generic_visit(node)
+        self.generic_visit(node)
+        match node:
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=Message() as text))):
+                return _message(text, node)  # as its values are not known
+            case ast.Call(func=ast.Attribute(value=ast.Constant(value=str() as text), attr=name), args=args):
+                values = [a.value for a in args if isinstance(a, ast.Constant)]
+                if len(values) == len(args) and (found := method_of_string(name, text, *values)) is not None:
+                    return with_location(ast.Constant(found), node)
+        return node
+
+
+def method_of_string(name: str, text: object, *values: Any) -> str | bool | None:
+    """What a method gives; None if it is not one of :data:`STRING_METHODS` of a known string."""
+    if name in STRING_METHODS and isinstance(text, str) and not isinstance(text, Message) and None not in values:
+        with contextlib.suppress(TypeError, ValueError):  # Numba and Python say what is wrong
+            return getattr(text, name)(*values)
+    return None
 
 
 def _message(text: str, node: ast.AST) -> ast.AST:

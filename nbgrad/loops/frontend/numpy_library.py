@@ -10,7 +10,7 @@ import numpy as np
 
 from .function_table import definition, refuse_call
 
-__all__ = ["argsort", "column_norm", "flattened", "masked", "row_norm", "vector_norm"]
+__all__ = ["column_norm", "flattened", "masked", "row_norm", "sorting_order", "vector_norm"]
 
 # Searching and sorting.
 
@@ -85,7 +85,13 @@ def digitize(x, bins, right=False):
 
 
 @definition(np)
-def argsort(a, kind="quicksort"):
+def argsort(a, axis=-1, kind="quicksort"):
+    if axis != -1 and axis != 0:
+        refuse_call("sorting along one of several axes: write a loop over rows")
+    return sorting_order(a)
+
+
+def sorting_order(a):
     """Bottom-up merge sort of indices; it is stable."""
     if np.ndim(a) != 1:
         refuse_call("sorting along one of several axes: write a loop over rows")
@@ -114,8 +120,14 @@ def argsort(a, kind="quicksort"):
 
 
 @definition(np)
-def sort(a):
-    order = argsort(a)
+def sort(a, axis=-1, kind="quicksort"):
+    if axis != -1 and axis != 0:
+        refuse_call("sorting along one of several axes: write a loop over rows")
+    return in_order(a)
+
+
+def in_order(a):
+    order = sorting_order(a)
     found = np.empty_like(a)
     for k in range(a.size):
         found[k] = a[order[k]]
@@ -244,6 +256,8 @@ def fliplr(a):
 
 @definition(np)
 def repeat(a, repeats):
+    if np.ndim(a) == 0:
+        return np.full(repeats, a)
     if np.ndim(repeats) != 0 or np.ndim(a) != 1:
         refuse_call("np.repeat of this: repeat a vector, a number of times")
     found = np.empty(a.size * repeats, a.dtype)
@@ -449,7 +463,7 @@ def correlate(a, v, mode="valid"):
 def partition(a, kth):
     if kth < -a.shape[-1] or kth >= a.shape[-1]:
         raise ValueError("np.partition at an index out of range")
-    return np.sort(a)  # every order of the others will do
+    return in_order(a)  # every order of the others will do
 
 
 @definition(np)

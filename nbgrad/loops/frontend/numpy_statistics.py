@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from .function_table import Array, definition, refuse_call
-from .numpy_library import argsort
+from .numpy_library import sorting_order
 
 __all__: list[str] = []  # they are found through the table
 
@@ -133,13 +133,13 @@ def _of_vectors(of_vector, a, q):
 
 
 def _median(a, q):
-    order, n = argsort(a), a.size
+    order, n = sorting_order(a), a.size
     last = a[order[n - 1]]  # NaN, if there is any
     return last if last != last else _middle(a, order, n)
 
 
 def _nanmedian(a, q):
-    order, n = argsort(a), np.sum(a == a)  # NaN is at the end
+    order, n = sorting_order(a), np.sum(a == a)  # NaN is at the end
     return _middle(a, order, n) if n > 0 else np.nan
 
 
@@ -188,14 +188,14 @@ def _quantiles(of_vector, a, q, axis, keepdims):
 
 
 def _quantile(a, q):
-    order = argsort(a)
+    order = sorting_order(a)
     last = a[order[a.size - 1]]  # NaN, if there is any
     return last if last != last else quantile_of_sorted(a, order, a.size, q)
 
 
 def _nanquantile(a, q):
     n = np.sum(a == a)
-    return quantile_of_sorted(a, argsort(a), n, q) if n > 0 else np.nan
+    return quantile_of_sorted(a, sorting_order(a), n, q) if n > 0 else np.nan
 
 
 def quantile_of_sorted(a, order, n, q):
@@ -374,3 +374,15 @@ def _counted(values, edges, weights, density):
                 j = min(np.searchsorted(edges, x, side="right") - 1, n - 1)
             counts[j] += 1 if weights is None else shares[k]
     return counts
+
+
+@definition(np)
+def unique(ar):
+    """The distinct elements, from the smallest on; a gradient goes to the first of those that are equal."""
+    flat = np.ravel(ar)
+    order, found = sorting_order(flat), []
+    for k in range(flat.size):
+        value, last = flat[order[k]], flat[order[max(k - 1, 0)]]
+        if k == 0 or (value != last and (value == value or last == last)):  # one NaN
+            found.append(value)
+    return np.array(found)

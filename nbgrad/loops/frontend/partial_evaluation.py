@@ -15,7 +15,7 @@ from ..runtime.products import large_product
 from .array_expressions import Static
 from .dictionaries import dictionary_of
 from .messages import Message
-from .static_values import static_item
+from .static_values import static_item, string_method
 from .views import NUMBERS
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             if type(a) is not int or type(b) is not int or (b == 0 and isinstance(op, ast.FloorDiv | ast.Mod)):
                 return _UNKNOWN
             return _ARITHMETIC[type(op)](a, b)
+        case ast.Call() if (value := string_method(low, node)) is not None:
+            return value
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:

@@ -16,7 +16,6 @@ from ..ir.affine import distance
 from ..ir.names import called as call_of
 from ..ir.statements import Assign, Block, If, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
-from ..ir.type_inference import kind_of
 from .advanced_indexing import common_mask, require_kind
 from .array_expressions import (
     ArrayExpr,
@@ -267,7 +266,7 @@ class Reductions:
         return product([axis_length(t.axis) for t in axis_loops])
 
     def is_float(self, element: Term) -> bool:
-        return kind_of(element, self.low.lowered_function) == "float"
+        return self.low.kind_of_tree(Scalar(element)) in ("float", "")
 
     def fold(
         self, name: str, start: int, op: str, element: Term, axis_loops: list[AxisLoop], reassociable: bool = False
@@ -345,7 +344,7 @@ class Reductions:
         along = 0 if tree.rank == 1 and is_none(self.low, axis) else self.axes(tree, np.argmax, axis)[0]
         self.loops.loop_over(tree)
         element, low, loops = self.loops.element(tree), self.low, self.loops.axis_loops
-        zero = {"float": 0.0, "bool": False}.get(kind_of(element, low.lowered_function), 0)
+        zero = {"int": 0, "bool": False}.get(low.kind_of_tree(Scalar(element)), 0.0)
         extremum = op in ("<", ">")
         start = Constant(zero if op != "*" else 1.0 if self.is_float(element) else 1)
         running = self.new_accumulator("best" if extremum else "running", start)

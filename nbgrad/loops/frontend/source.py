@@ -19,7 +19,7 @@ import numpy as np
 
 from ...backends.numba.generated_module import is_generated
 from ...backends.numba.jitclasses import instance_type
-from ...backends.numba.wrapped_functions import uncached
+from ...backends.numba.wrapped_functions import address_of_c_function, uncached
 from ...core.source_text import lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted
@@ -36,6 +36,7 @@ from .local_imports import take_imports
 from .match_statements import MatchStatements
 from .messages import Messages
 from .print_statements import PrintStatements
+from .scipy_functions import known_ufunc
 from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse
 from .subset_check import OTHER_UFUNC, check
@@ -231,13 +232,15 @@ class Source:
                 return None
             path = attribute_path(node)
             found = self.outer_attributes[path] if path in self.outer_attributes else getattr(owner, node.attr, None)
-            return self.differentiable(found)
+            return None if isinstance(owner, np.ndarray | str) and callable(found) else self.differentiable(found)
         return None
 
     def differentiable(self, value: object) -> object:
         """What is lowered where `value` is called: a definition, a primitive whose rule is known; else the value."""
-        value = adopted(uncached(value), self.generated)
-        return DEFINITIONS.get(value, value) if callable(value) and isinstance(value, Hashable) else value
+        value = known_ufunc(adopted(uncached(value), self.generated))
+        if not callable(value) or not isinstance(value, Hashable) or address_of_c_function(value) is not None:
+            return value  # a C function has no hash
+        return DEFINITIONS.get(value, value)
 
 
 Packed = str | list | StaticArgument

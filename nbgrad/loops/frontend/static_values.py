@@ -17,7 +17,7 @@ from .chosen_items import chosen_item
 from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of, known_key
 from .element_types import ElementType, element_type
 from .lists_of_rows import RowList
-from .messages import Message
+from .messages import STRING_METHODS, Message, method_of_string
 from .number_types import is_number_type, named_dtype
 from .scope import UNCERTAIN
 from .syntax import subtrees
@@ -36,6 +36,7 @@ __all__ = [
     "static_item",
     "static_text",
     "static_value",
+    "string_method",
 ]
 
 
@@ -47,6 +48,8 @@ class GeneratorArgument(NamedTuple):
 
 def static_value(low: Expressions, node: ast.expr) -> Static | None:
     """The string, None, function or type that an expression is; None for anything else."""
+    if isinstance(text := string_method(low, node), str):
+        return Static(text)
     if isinstance(node, ast.Dict | ast.Call) and (dictionary := dictionary_display(low, node)) is not None:
         return dictionary
     if isinstance(node, Lowered):
@@ -67,6 +70,15 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
             return Static(outside)
     found = element_type(low, node) or low.function_argument(node) or _written_dtype(low, node)
     return None if found is None else Static(found)
+
+
+def string_method(low: Expressions | Scope, node: ast.expr) -> str | bool | None:
+    """What a method of a known string gives for known arguments; None for other expressions."""
+    match node:
+        case ast.Call(func=ast.Attribute(value=owner, attr=name), args=args, keywords=[]) if name in STRING_METHODS:
+            known = [a.value if isinstance(a, ast.Constant) else static_value(low, a) for a in (owner, *args)]  # type: ignore[arg-type]
+            return method_of_string(name, *[v.value if isinstance(v, Static) else v for v in known])
+    return None
 
 
 def _written_dtype(low: Expressions, node: ast.expr) -> np.dtype | None:

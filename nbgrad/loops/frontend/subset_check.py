@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...backends.numba.jitclasses import instance_type
-from ...backends.numba.wrapped_functions import is_jitclass, is_overloaded, kernel_of
+from ...backends.numba.wrapped_functions import address_of_c_function, is_jitclass, is_overloaded, kernel_of
 from ..custom_rules import rule_of
 from ..runtime.index_errors import outside
 from ..runtime.printing import print_values
@@ -20,6 +20,7 @@ from .captured_values import unsupported_constant
 from .dictionaries import METHODS
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
 from .growing_lists import append_item
+from .messages import STRING_METHODS
 from .print_statements import prints
 from .syntax import first_name, subtrees
 
@@ -64,7 +65,6 @@ _ADVICE = {
     "np.linalg": "use solve, inv, det, cholesky, qr, eigh, svd, pinv, lstsq or norm, or write it as loops",
     "nditer": "loop over np.ndindex(a.shape)",
     "split": "take slices, as a[:n]",
-    "unique": "find them before",
     "append": "make an array before, and fill it",
     "sort": "sort before, or gather with an array of indices",
     "complex": "write the real and imaginary parts separately",
@@ -197,6 +197,10 @@ class _Check:
             node = node.value
         return not isinstance(node, ast.Name) or node.id in self.local
 
+    def is_method(self, node: ast.Attribute) -> bool:
+        """Whether a function that is called is a method of a local variable, or of an array or string from outside."""
+        return self.is_local_call(node) or isinstance(self.source.resolve(node.value), np.ndarray | str)
+
     def is_type(self, node: ast.expr) -> bool:
         """Whether `node` is ``type(x)`` or ``x.dtype.type``."""
         match node:
@@ -218,15 +222,19 @@ class _Check:
     def call(self, node: ast.Call) -> None:
         local = isinstance(node.func, ast.Name) and node.func.id in self.local
         called = None if local else self.source.resolve(node.func)
-        if called is not None and not callable(called):
+        if called is not None and (not callable(called) or address_of_c_function(called) is not None):
             raise self.source.refuse(node, *no_function(node, called))
         known = is_known(called) or rule_of(called) is not None
         chosen = isinstance(node.func, ast.Call) and getattr(node.func.func, "attr", "") == "get"  # of a dictionary
         if local or chosen or isinstance(node.func, ast.Subscript) or self.is_type(node.func):
             known = True
-        elif isinstance(node.func, ast.Attribute) and self.is_local_call(node.func):
+        elif isinstance(node.func, ast.Attribute) and self.is_method(node.func):
             name = node.func.attr
-            known = is_known(getattr(np.ndarray, name, None)) or getattr(np.random.Generator, name, None) in DEFINITIONS
+            known = (
+                name in STRING_METHODS
+                or is_known(getattr(np.ndarray, name, None))
+                or getattr(np.random.Generator, name, None) in DEFINITIONS
+            )
             known = known or name in METHODS
             known = known or not any(hasattr(t, name) for t in (np.ndarray, list, str))  # perhaps of a jitclass
         self.number_of_arguments(node, called)
