@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ..ir.affine import offset, plus
@@ -193,25 +193,44 @@ def _fixed_point(f: Function, plan: Plan, stored: set[Statement]) -> None:
 
     Restoring a saved value needs the loops and tests around it, whose own values may have to be saved in turn.
     """
+    blocks_around = dict(_blocks_around(f.body, ()))
     while True:
         before = len(plan.saved_overwrites), len(plan.stored_definitions), len(plan.recomputed_definitions)
-        needed = _reverse_sweep_reads(walk(f.body), plan)
-        _definitions_needed(f, plan, needed, stored)
+        _definitions_needed(f, plan, blocks_around, stored)
         required: dict[str, dict] = {}
         _record_required(f.body, required, plan, plan.dependence_tests)
         if before == (len(plan.saved_overwrites), len(plan.stored_definitions), len(plan.recomputed_definitions)):
             break
 
 
-def _definitions_needed(f: Function, plan: Plan, needed: set[str], stored: set[Statement]) -> None:
-    """Choose recomputing or storing for the definitions that are read; those in `stored` are stored."""
+def _blocks_around(block: Block, around: tuple[int, ...]) -> Iterator[tuple[Statement, tuple[int, ...]]]:
+    """The identities of the blocks around each statement."""
+    around = (*around, id(block))
+    for s in block:
+        yield s, around
+        for inner in nested_blocks(s):
+            yield from _blocks_around(inner, around)
+
+
+def _definitions_needed(
+    f: Function, plan: Plan, blocks_around: dict[Statement, tuple[int, ...]], stored: set[Statement]
+) -> None:
+    """Choose recomputing or storing for the definitions that are read in their blocks; those in `stored` are stored."""
+    needed: dict[int, set[str]] = {}
+
+    def read(s: Statement, names: set[str]) -> None:
+        for block in blocks_around[s]:
+            needed.setdefault(block, set()).update(names)
+
+    for s in blocks_around:
+        read(s, _reverse_sweep_reads([s], plan))
     grew = True
     while grew:
         grew = False
-        for s, block in plan.defined.items():
+        for s, block in reversed(plan.defined.items()):
             assert isinstance(s, Assign)
             if (
-                s.name not in needed
+                s.name not in needed[id(block)]
                 or s in plan.stored_definitions
                 or s in plan.recomputed_definitions
                 or plan.local_reversal.keeps_value(s, block)
@@ -224,7 +243,7 @@ def _definitions_needed(f: Function, plan: Plan, needed: set[str], stored: set[S
                 and _operands_unchanged(s, block, plan, plan.dependence_tests)
             ):
                 plan.recomputed_definitions.add(s)
-                needed |= reads(s.value)
+                read(s, reads(s.value))
             else:
                 plan.stored_definitions.add(s)
 
