@@ -2,6 +2,7 @@
 
 import os
 import re
+import warnings
 from random import Random
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 from loop_programs import agrees, uncompiled
 from random_arrays import NAMES, ArrayProgram
 from random_loops import Program, arguments, function
+from random_tuples import NAMES as TUPLE_NAMES
+from random_tuples import TupleProgram
 
-from nbgrad.errors import TraceError
+from nbgrad.errors import DerivativeWarning, TraceError
 from nbgrad.loops.transforms import scatter_to_gather
 
 EXAMPLES = int(os.environ.get("NBGRAD_EXAMPLES", "60"))
@@ -41,6 +44,19 @@ def test_random_functions_of_arrays(random, seed):
                 "may be bound to another",
                 str(err),
             )  # random programs do not avoid these
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(random=st.randoms(use_true_random=True), seed=st.integers(0, 100))
+def test_random_functions_of_tuples(random, seed):
+    f = function(TupleProgram(random).source(), TUPLE_NAMES)
+    v = np.random.default_rng(seed).normal(size=4) * 0.7
+    with uncompiled(), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DerivativeWarning)
+        try:
+            agrees(f, (v,), rtol=1e-5)
+        except TraceError as err:
+            assert re.search("may be bound to another|assigned to other names", str(err))
 
 
 @settings(max_examples=max(EXAMPLES // 20, 1), deadline=None, suppress_health_check=list(HealthCheck))

@@ -27,7 +27,7 @@ def searches(f: Function, wrt: set[str]) -> list[str]:
     useful = {n for n in useful if f.kinds.get(n) == "float"}
     loops = [s for s in walk(f.body) if isinstance(s, Loop)]
     bools = {n for n, kind in f.kinds.items() if kind == "bool"}
-    found = [(loop, _searched(loop, useful, varied, bools)) for loop in loops]
+    found = [(loop, _searched(loop, useful, varied, bools, f.set_once)) for loop in loops]
     return [f"{' and '.join(names)} in '{loop.line}' are moved by tests alone" for loop, names in found if names]
 
 
@@ -41,7 +41,7 @@ def warn_of_searches(searched: list[str], f: Function) -> None:
         )
 
 
-def _searched(loop: Loop, useful: set[str], varied: set[str], bools: set[str]) -> list[str]:
+def _searched(loop: Loop, useful: set[str], varied: set[str], bools: set[str], unnamed: set[str]) -> list[str]:
     inner = list(walk(loop.body))
     arrays = {s.array for s in inner if isinstance(s, Store)} | {
         n for s in inner if isinstance(s, Swap | Call) for n in writes(s)
@@ -77,7 +77,7 @@ def _searched(loop: Loop, useful: set[str], varied: set[str], bools: set[str]) -
         if outside & (varied | arrays) or not own <= useful:
             continue
         asked, given = sources(reads(*by))
-        if asked & own and given & varied:
+        if asked & own and given & varied and name not in unnamed:
             result.append(name)
     return result
 

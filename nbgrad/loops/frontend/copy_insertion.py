@@ -80,7 +80,8 @@ class CopyInsertion(Calls):
             if self.inlined or self.shared.swap_copies_only or group & returned:
                 for name in sorted(group & set(self.arrays)):
                     self.copy_for_swap(name, self.arrays[name])
-        for name in sorted(self.rebound & set(self.tuples)):
+        swapped = set().union(*groups)  # of arrays, these have been copied
+        for name in sorted((self.rebound | swapped) & set(self.tuples)):
             tree = self.several(self.tuples[name])
             for item in tree.items:
                 self.require_unwritten(name, item)

@@ -66,6 +66,12 @@ class Pack:
     def fields(self) -> tuple[str, ...]:
         return getattr(self.of, "_fields", ())
 
+    @property
+    def names(self) -> set[str]:
+        """The names of the scalars in it, and in the tuples in it, and of the arrays that it owns."""
+        own = {item for item in self.items if isinstance(item, str)}
+        return own.union(*[item.names for item in self.items if isinstance(item, Pack)])
+
 
 class Scope(IntegerBounds):
     """The names of one function.

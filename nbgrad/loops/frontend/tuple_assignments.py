@@ -188,6 +188,9 @@ class TupleAssignments(CopyInsertion):
             return Scalar(Variable(self.fresh_scalar("held", tree.term)))
         if isinstance(tree, Op | FromFunction):
             return Leaf(Elementwise(self, s).materialise(tree, self.names.fresh(self.item_variable(name))), True)
+        if isinstance(tree, TupleExpr) and not is_record(tree):
+            items = [self.evaluate_first(s, t, f"{name}_{k}") for k, t in enumerate(tree.items)]
+            return TupleExpr(items, tree.tuple_class)
         return tree
 
     def tuple_argument(self, tree: TupleExpr, node: ast.expr) -> Pack:

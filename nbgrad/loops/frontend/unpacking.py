@@ -48,7 +48,8 @@ def hold_items(
     if len(items) == 1 and not isinstance(items[0], Leaf | TupleExpr):
         return items
     names = stored_names([ast.copy_location(ast.Expr(target), s)])
-    mine = {low.local(ast.Name(n, ast.Load())) for n in names} if len(items) > 1 else set()
+    parts = set().union(*[low.tuples[n].names for n in names if n in low.tuples])
+    mine = {low.local(ast.Name(n, ast.Load())) for n in names if n not in low.tuples} | parts
     subscripts = any(isinstance(t, ast.Subscript) for t in target.elts)
 
     def held(item: ArrayExpr, t: ast.expr, node: ast.expr, several: bool) -> ArrayExpr:
@@ -64,7 +65,7 @@ def hold_items(
         if isinstance(item, Leaf) and low.arrays.get(once) == item.view and low.owners.get(once) == item.view.name:
             return item  # the name's own array, as a called function returned it
         if isinstance(item, Leaf) and not item.fresh and any(
-            low.owners.get(n) == low.storage_of(item.view.name) and n in low.arrays for n in names
+            low.owners.get(n) == low.storage_of(item.view.name) and n in low.arrays for n in (*names, *parts)
         ):  # fmt: skip
             if not isinstance(t, ast.Name) or not low.read_only(t.id, node):
                 raise low.source.refuse(s, "arrays assigned to other names", "write a, b = b, a, or copy elements")

@@ -1,0 +1,149 @@
+"""Tuples that are assigned side by side: all values are those from before the statement."""
+
+from collections import namedtuple
+
+import numba
+import numpy as np
+import pytest
+from loop_checks import check_derivatives
+from loop_programs import uncompiled
+
+import nbgrad as nb
+from nbgrad.errors import TraceError
+
+Point = namedtuple("Point", "x y")
+
+
+def swapped(v):
+    a = (v[0], v[1])
+    b = (v[2], v[3])
+    a, b = b, a
+    return a[0] * 2.0 + a[1] * b[0]
+
+
+def swapped_in_a_branch(v):
+    a, b = (v[0], v[1]), (v[2], v[3])
+    if v[0] > 0.1:
+        a, b = b, a
+    if v[1] > 0.1:
+        t = a
+        a = b
+        b = t
+    return a[0] * 2.0 + a[1] * b[0]
+
+
+def rotated_points(v):
+    a, b, c = Point(v[0], v[1]), Point(v[2], v[3]), Point(v[1], v[0])
+    for _ in range(4):
+        a, b, c = b, c, a
+        a, c = Point(a.y, a.x), Point(c.x * 0.9, b.y)
+    return a[0] * 2.0 + a[1] * b[0] + c.y**2
+
+
+def beside_a_number(v):
+    a, b, s = (v[0], v[1]), (v[2], v[3]), v[2]
+    (a, b), s = (b, a), s + a[0]
+    for _ in range(3):
+        a, s = (s, a[0] * a[1]), a[0]
+    return a[0] * 2.0 + a[1] * s + b[1]
+
+
+def nested(v):
+    s = ((v[0], v[1]), (v[2], v[3]))
+    s = (s[1], s[0])
+    for _ in range(3):
+        s = (s[1], (s[0][1], s[0][0] * 0.9))
+    return s[0][0] * 2.0 + s[0][1] * s[1][0]
+
+
+def two_least(v):
+    least, second = (v[0], v[1]), (0.5, 0.7)
+    for k in range(4):
+        d = (v[k] * 1.1, v[k] ** 2)
+        if d[0] < least[0]:
+            least, second = d, least
+        elif d[0] < second[0]:
+            second = d
+    return least[1] * 2 + second[1] * second[0]
+
+
+def with_items(v):
+    (x, y), (z, w) = (v[0], v[1]), (v[2], v[3])
+    (x, y), (z, w) = (y, z), (w, x)
+    return x * y**2 + z * w**3
+
+
+def with_arrays(v):
+    a, b = (v[0], v[1] * v), (v[2], v[3] * v[::-1])
+    for k in range(3):
+        a, b = b, a
+        if v[k] > 0.2:
+            a, b = (b[0], a[1]), (a[0], b[1] * 2)
+    return a[0] * 2.0 + a[1][0] * b[0] + b[1][1] ** 2
+
+
+def arrays_alone(v):
+    a, b, c = (v * 2, v * 3), (v * 4, v[::-1] * 3), v * 5
+    for _ in range(3):
+        a, b = (b[1], a[0]), (a[1], b[0])
+        a, c = (c, a[0]), a[1]
+    return a[0][1] * b[1][0] + a[1][0] * b[0][2] + c[0] ** 2
+
+
+@numba.njit
+def in_order(a, b):
+    if a[0] > b[0]:
+        a, b = b, a
+    return a[0] * 2.0 + a[1] * b[0]
+
+
+@numba.njit
+def pair(a, b):
+    return (b[0] * 2.0, a[1]), (a[0], b[1])
+
+
+def parameters(v):
+    a, b = (v[0], v[1]), (v[2], v[3])
+    total = in_order(a, b) + in_order(b, a) + in_order(Point(v[3], v[2]), Point(v[1], v[0]))
+    for _ in range(3):
+        a, b = pair(b, a)
+    return total + a[0] * 2.0 + a[1] * b[0] + b[1] ** 2
+
+
+ACCEPTED = [swapped, swapped_in_a_branch, rotated_points, beside_a_number, nested, two_least, with_items, with_arrays,
+            arrays_alone, parameters]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)
+def test_accepted(f, seed):
+    with uncompiled():
+        check_derivatives(f, np.random.default_rng(seed).normal(size=4))
+
+
+def test_compiled():
+    check_derivatives(swapped, np.array([1.0, 2.0, 3.0, 4.0]))
+    value, gradient = nb.adjoint(swapped).value_and_grad(np.array([1.0, 2.0, 3.0, 4.0]))
+    assert value == 10.0
+    np.testing.assert_array_equal(gradient[0], [4.0, 0.0, 2.0, 1.0])
+
+
+def test_parameters_of_the_function():
+    for args, value, gradients in (
+        (((1.0, 2.0), (3.0, 4.0)), 8.0, ((2.0, 3.0), (2.0, 0.0))),
+        (((3.0, 4.0), (1.0, 2.0)), 8.0, ((2.0, 0.0), (2.0, 3.0))),
+    ):
+        assert nb.adjoint(in_order).value_and_grad(*args) == (value, gradients)
+
+
+def written(v):
+    a, b = (v[0], v[1] * v), (v[2], v[3] * v)
+    if v[0] > 0.5:
+        a, b = b, a
+        a[1][0] = 3.0
+    return a[1][0] * b[0]
+
+
+def test_arrays_that_are_written_are_refused():
+    with pytest.raises(TraceError, match="arrays assigned to other names"):
+        nb.adjoint(written).value_and_grad(np.ones(4))
