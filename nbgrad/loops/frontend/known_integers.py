@@ -31,7 +31,8 @@ def integer_of(low: Scope, term: Term) -> int | None:
             inner = integer_of(low, operand)
             return None if inner is None else -inner
         case Binary(op, left, right) if op in _OPERATORS:
-            a, b = integer_of(low, left), integer_of(low, right)
+            a = integer_of(low, left)
+            b = None if a is None else a if left is right else integer_of(low, right)
             if a is None or b is None or (op in ("//", "%") and b == 0):
                 return None
             return _OPERATORS[op](a, b)

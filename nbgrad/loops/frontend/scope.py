@@ -148,6 +148,8 @@ class Scope(IntegerBounds):
             return
         if kind := self.kind_of_tree(Scalar(value)):
             self.shared.known_kinds[name] = kind
+        if kind == "float":
+            return
         simple = not any(isinstance(t, Compare | Logical | Select) for t in subterms(value))
         value = self.with_known_integers(value)
         if simple and all(map(self.is_constant_scalar, value.reads)):

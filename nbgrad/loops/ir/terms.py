@@ -390,13 +390,16 @@ def elements_in(term: Term, array: str) -> list[tuple[Term, ...]]:
 
 def substitute(term: Term, terms: Mapping[Term, Term]) -> Term:
     """`term` with other terms in the place of some, the outermost first."""
-    found = terms.get(term)
-    if found is not None:
+    done = dict(terms)  # each term once, however often it is in others
+
+    def substituted(t: Term) -> Term:
+        found = done.get(t)
+        if found is None:
+            operands = tuple([substituted(o) for o in t.operands])
+            found = done[t] = t if operands == t.operands else t.rebuilt(operands)
         return found
-    if not term.operands:
-        return term
-    operands = tuple([substitute(t, terms) for t in term.operands])
-    return term if operands == term.operands else term.rebuilt(operands)
+
+    return substituted(term) if terms else term
 
 
 # Printing, with the precedences of Python's grammar (the rules of :func:`ast.unparse`).
