@@ -374,9 +374,8 @@ def test_what_would_be_wrong_is_refused():
     def columns(a):
         return a.T.reshape(-1)
 
-    for f in (strided, columns):
-        with pytest.raises(TraceError, match=r"not contiguous .*copy them"):
-            nb.adjoint(f).vjp(A)
+    for f in (strided, columns):  # NumPy copies these: they may be read
+        np.testing.assert_array_equal(nb.adjoint(f).vjp(A).value, f(A))
     with pytest.raises(TraceError, match="both sides of a slice"):
         nb.adjoint(sides).vjp(C, np.array([0, 1]))
     for f, message in ((written, "the array a, which is reshaped and written"), (kinds, "values of another kind"),

@@ -41,10 +41,14 @@ _Group = tuple[range, range]
 
 
 def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[Term]) -> View:
-    """`view` with the shape `sizes`, of which one may be -1; it shares the elements."""
-    if not contiguous(low, view):
-        raise low.source.refuse(node, f"{unparse(node)}, of elements that are not contiguous", "copy them (.copy())")
-    view = low.snapshot_view(view)
+    """`view` with the shape `sizes`, of which one may be -1; it shares the elements where they are contiguous. Others
+    NumPy copies if it must: neither may be written from now on."""
+    if contiguous(low, view):
+        view = low.snapshot_view(view)
+    else:
+        standing = low.stands_for(Leaf(view)) | {low.storage_of(view.name)}
+        view = low.copy_of(view, node, low.names.fresh(f"{view.name}_reshaped"))
+        low.note_standing(view.name, standing)
     total = _number(low.shape(view))
     if sizes.count(MINUS_ONE) > 1:
         raise low.source.refuse(node, f"{unparse(node)}, with more than one unknown length", "give all lengths but one")

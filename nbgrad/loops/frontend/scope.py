@@ -180,11 +180,12 @@ class Scope(IntegerBounds):
         parameter = name in program.parameters and not program.ranks.get(name) and name not in set_again
         return parameter or name in program.constants
 
-    def fresh_scalar(self, name: str, value: Term, final: bool = True) -> str:
-        """Set a fresh scalar variable and return its name; not `final`: it is set again."""
+    def fresh_scalar(self, name: str, value: Term, final: bool = True, of_array: bool = False) -> str:
+        """Set a fresh scalar variable and return its name; not `final`: it is set again; `of_array`: it lives as long
+        as an array, which a name may be bound to."""
         variable = self.names.fresh(name)
         self.lowered_function.ranks[variable] = 0
-        if final:
+        if final and not of_array:
             self.lowered_function.set_once.add(variable)
         self.assign_scalar(variable, value, final)
         return variable
@@ -411,13 +412,13 @@ class Scope(IntegerBounds):
                 of_primitive = any(self.shared.length_upper_bounds.get(name_of(n)) is n for n in shape)  # its results
                 others = all(map(self.known_before_block, shape[1:])) and not varying - {0}
                 if others and not (of_primitive or self.shared.parallel):
-                    size = Variable(self.fresh_scalar("size", called(max, shape[0], ZERO), final=not varying))
+                    size = Variable(self.fresh_scalar("size", called(max, shape[0], ZERO), not varying, True))
                     return grow_to_size(self, name, [size, *shape[1:]], kind, dtype, like)
                 raise self.refuse_unknown_size(node, of_primitive)
             self.shared.sizes[name] = [
                 n
                 if d not in varying and self.known_before_block(n)
-                else Variable(self.fresh_scalar("size", n, final=d not in varying))
+                else Variable(self.fresh_scalar("size", n, d not in varying, True))
                 for d, n in enumerate(shape)
             ]
             for n, bound in zip(self.shared.sizes[name], bounds, strict=True):
