@@ -20,6 +20,7 @@ from ..vmath import (
     gamma_function,
     gamma_moments,
     hyperbolic,
+    incomplete_gamma,
     inverse_hyperbolic,
     psi,
     quantile,
@@ -131,6 +132,10 @@ gelu = _own("gelu", error, lambda x, y: ndtr(x) + x * ((1 / math.sqrt(2 * math.p
 ndtr_ratio = _own("ndtr_ratio", error, lambda x, y: -y * (x + y))  # phi(x)/Phi(x)
 log_ndtr = _own("log_ndtr", error, lambda x, y: ndtr_ratio(x))
 
+erfcx = _own("erfcx", error, lambda x, y: 2 * x * y - 2 / SQRT_PI)
+erfcinv = _own("erfcinv", quantile, lambda x, y: (-SQRT_PI / 2) * exp(y * y))
+ndtri = _own("ndtri", quantile, lambda x, y: math.sqrt(2 * math.pi) * exp(0.5 * (y * y)))
+
 # Gamma functions.
 # Their derivatives end with polygamma, which ends at order 170: 171! is more than any float64.
 gamma = _own("gamma", gamma_function, lambda x, y: y * digamma(x), max_order=171)
@@ -171,6 +176,29 @@ gamma_moment: Fn = Fn(
 gamma_excess = _given_digamma("gamma_excess", lambda a, x, y: (-trigamma(a), 1 / x))
 gamma_slope = _given_digamma("gamma_slope", _slope_partials)
 gamma_draw = Fn("gamma_draw", "{1}", lambda a, x, y: (select(eq(y, 0), 0, gamma_slope(a, y)), None))
+
+
+# The shares of the gamma distribution with shape a below and above x, and the x that have such shares.
+def _gamma_density(a: Expr, x: Expr) -> Expr:
+    return exp(xlogy(a - 1, x) - x - gammaln(a))
+
+
+def _share_by_shape(a: Expr, x: Expr) -> Expr:
+    return select(eq(x, 0), 0, _gamma_density(a, x) * gamma_slope(a, x))
+
+
+def _place_by_shape(a: Expr, y: Expr) -> Expr:
+    return select(eq(y, 0), 0, gamma_slope(a, y))
+
+
+gammainc = _own("gammainc", incomplete_gamma, lambda a, x, y: (-_share_by_shape(a, x), _gamma_density(a, x)), 2)
+gammaincc = _own("gammaincc", incomplete_gamma, lambda a, x, y: (_share_by_shape(a, x), -_gamma_density(a, x)), 2)
+gammaincinv = _own(
+    "gammaincinv", incomplete_gamma, lambda a, p, y: (_place_by_shape(a, y), 1 / _gamma_density(a, y)), 2
+)
+gammainccinv = _own(
+    "gammainccinv", incomplete_gamma, lambda a, p, y: (_place_by_shape(a, y), -1 / _gamma_density(a, y)), 2
+)
 
 # Products with logarithms, zero where the factor is.
 xlogy = _own("xlogy", exponential, lambda a, b, y: (log(b), select(eq(a, 0), 0, a / b)), 2)

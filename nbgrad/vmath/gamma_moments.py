@@ -27,7 +27,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 @inline
-def _is_lower(a, x):
+def is_lower(a, x):
     return x <= (a + 0.5) * math.exp(-1.0 / a)
 
 
@@ -86,7 +86,7 @@ def gamma_moment(n, a, x):
     k, b, v = np.int64(n), np.float64(a), np.float64(x)
     if not (b > 0.0 and b < math.inf and v >= 0.0 and v < math.inf):
         return type(x)(math.nan)
-    lower = _is_lower(b, v)
+    lower = is_lower(b, v)
     return type(x)(_integral(k, 0.0, -1.0 if lower and k % 2 == 0 else 1.0, lower, b, v))
 
 
@@ -109,6 +109,6 @@ def gamma_slope(a, x, digamma):
         return type(x)(math.nan)
     if v == 0.0:
         return type(x)(0.0)
-    lower = _is_lower(b, v)
+    lower = is_lower(b, v)
     c = gamma_excess(b, v, digamma)
     return type(x)(v * _integral(np.int64(0), 1.0, -c if lower else c, lower, b, v))

@@ -20,9 +20,11 @@ __all__ = ["known_ufunc"]
 
 #: The expressions of functions of scalars, by their names in ``scipy.special``.
 _EXPRESSIONS: dict[str, Fn | Callable[..., Expr]] = {
-    "betaln": vm.betaln, "cbrt": vm.cbrt, "digamma": vm.digamma, "erf": vm.erf, "erfc": vm.erfc, "erfinv": vm.erfinv,
-    "expit": vm.sigmoid, "expm1": vm.expm1, "gamma": vm.gamma, "gammaln": vm.gammaln, "log1p": vm.log1p,
-    "log_expit": vm.log_sigmoid, "log_ndtr": vm.log_ndtr, "ndtr": vm.ndtr, "psi": vm.digamma, "xlog1py": vm.xlog1py,
+    "betaln": vm.betaln, "cbrt": vm.cbrt, "digamma": vm.digamma, "erf": vm.erf, "erfc": vm.erfc,
+    "erfcinv": vm.erfcinv, "erfcx": vm.erfcx, "erfinv": vm.erfinv, "expit": vm.sigmoid, "expm1": vm.expm1,
+    "gamma": vm.gamma, "gammainc": vm.gammainc, "gammaincc": vm.gammaincc, "gammainccinv": vm.gammainccinv,
+    "gammaincinv": vm.gammaincinv, "gammaln": vm.gammaln, "log1p": vm.log1p, "log_expit": vm.log_sigmoid,
+    "log_ndtr": vm.log_ndtr, "ndtr": vm.ndtr, "ndtri": vm.ndtri, "psi": vm.digamma, "xlog1py": vm.xlog1py,
     "xlogy": vm.xlogy,
 }  # fmt: skip
 #: The types of their C functions, as Cython writes them.
