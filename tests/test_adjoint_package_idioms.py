@@ -154,6 +154,34 @@ def reshaped_transposes(v):
     return total + np.sum(r * np.arange(6.0)) + np.expand_dims(np.asarray(v[0]), -1)[0]
 
 
+def kinds_of_dtypes(v):
+    out = np.zeros(3)
+    dtype = v.dtype
+    missing = np.nan
+    if dtype.kind == "i":
+        missing = 0
+    if out.dtype.kind == "f":
+        out[:] = v * 2
+    return np.sum(out) if missing != missing else 0.0
+
+
+def views_in_a_branch(v):
+    """What one branch alone binds is read where the same test holds."""
+    total = 0.0
+    for i in range(3):
+        if i == 0:
+            d = v * 1.0
+            begun = False
+        else:
+            part = v[1:]
+            d = v * part[0]
+            begun = True
+        for j in range(2):
+            if begun:
+                total += part[j] * d[j]
+    return total
+
+
 def used_in_a_function(v):
     """A name that a nested function reads is several things: an array, bound again, then changed in place."""
     w = v * 2
@@ -170,7 +198,7 @@ def used_in_a_function(v):
 
 ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, joined_tuples, counted, only_element, distinct,
             methods_of_an_array_from_outside, methods_of_strings, numbers_with_dtypes, repeated, sorted_with_keywords,
-            reshaped_transposes,             used_in_a_function]  # fmt: skip
+            kinds_of_dtypes, views_in_a_branch, reshaped_transposes,             used_in_a_function]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)

@@ -149,7 +149,7 @@ class AdjointBuilder(AugmentedForward):
         """Verify both sweeps if that is asked for."""
         made = {bar for n, bar in self.bars.items() if n not in self.f.parameters}
         given = {*self.extra_parameters, *map(self.seed, dict.fromkeys([*self.seeds, *self.arrays]))}
-        known = {*self.f.parameters, *self.f.constants, *self.known_names, *given}
+        known = {*self.f.parameters, *self.f.constants, *self.known_names, *given, *self.f.lists}
         check_sweeps(items, self.arrays_of_tapes, known, made - given, self.f.name)
 
     @property

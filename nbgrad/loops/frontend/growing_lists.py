@@ -420,6 +420,7 @@ def empty_list(low: Calls, node: ast.AST, name: str) -> View:
     """A new vector for a list, at the top of the function."""
     low.allocate(name, node, [CAPACITY], "", DTYPES["float"])
     low.shared.growing.add(name)
+    low.lowered_function.lists.add(name)
     low.shared.sizes[name] = [Length(name, 0)]
     return low.whole_view(name)
 

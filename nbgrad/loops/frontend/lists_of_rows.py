@@ -188,6 +188,7 @@ def _allocate(low: Calls, node: ast.AST, rows: RowList, item: ArrayExpr) -> None
         low.shared.lists[rows.array] = len(counts)
     else:
         low.shared.growing.add(rows.array)
+        low.lowered_function.lists.add(rows.array)
         low.shared.sizes[rows.array][0] = Length(rows.array, 0)
         low.shared.constant_lengths.pop(Length(rows.array, 0), None)
 

@@ -43,6 +43,7 @@ class NeedsSplitting(Exception):
         refused: Exception | None = None,
         decided: Mapping[tuple, bool] | None = None,
         filled: tuple = (),
+        copied: tuple = (),
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -56,6 +57,7 @@ class NeedsSplitting(Exception):
         self.refused = refused
         self.decided = decided
         self.filled = filled
+        self.copied = copied
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

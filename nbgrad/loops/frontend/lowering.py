@@ -81,7 +81,7 @@ def lower(
                 varying_results.update(err.varying)
             elif err.writable_copy:
                 writable_copies.add(err.name)
-            elif err.rows and err.refused is not None and rewrites.add(err):
+            elif err.refused is not None and rewrites.add(err):
                 refused.append(err.refused)
             elif not rewrites.add(err):  # it does not help, and never will
                 what = f"{err.name}, which stands for more than one thing"

@@ -14,6 +14,7 @@ from ..ir.terms import Compare, Logical, Term, Unary, Variable
 from ..runtime.products import large_product
 from .array_expressions import Static
 from .dictionaries import dictionary_of
+from .element_types import element_type
 from .messages import Message
 from .static_values import static_item, string_method
 from .views import NUMBERS
@@ -105,6 +106,9 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _ARITHMETIC[type(op)](a, b)
         case ast.Call() if (value := string_method(low, node)) is not None:
             return value
+        case ast.Attribute(value=owner, attr="kind") if (found := element_type(low, owner)) is not None:  # type: ignore[arg-type]
+            unsigned = found.array in low.lowered_function.unsigned
+            return "u" if unsigned else {float: "f", int: "i", bool: "b"}.get(found.cast, _UNKNOWN)  # type: ignore[call-overload]
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:

@@ -69,6 +69,7 @@ class Rewrites:
     lists_of_rows: set[tuple] = field(default_factory=set)
     decided: dict[tuple, bool] = field(default_factory=dict)
     filled: dict[tuple, tuple[FromFunction, tuple]] = field(default_factory=dict)  # numbers that are arrays
+    copied: set[tuple] = field(default_factory=set)  # names that are bound to copies, as a branch alone binds them
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -82,6 +83,7 @@ class Rewrites:
             len(self.lists_of_rows),
             len(self.decided),
             len(self.filled),
+            len(self.copied),
         )
 
     def add(self, asked: NeedsSplitting) -> bool:
@@ -99,6 +101,8 @@ class Rewrites:
         elif asked.filled:
             key, made, place = asked.filled
             self.filled[key] = made, place
+        elif asked.copied:
+            self.copied.add(asked.copied)
         elif asked.decided:
             self.decided |= asked.decided
         elif asked.unrolled:

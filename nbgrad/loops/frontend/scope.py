@@ -216,8 +216,16 @@ class Scope(IntegerBounds):
             if self.user_variable(node.id) != node.id:  # an item of a tuple
                 self.may_differ_by_iteration(in_ranges=True)
             what = f"the array {written_name(node.id)}, whose name may be bound to another one"
-            raise self.source.refuse(node, what, self.uncertain_arrays[node.id])
+            refused = self.source.refuse(node, what, self.uncertain_arrays[node.id])
+            if self.copies_key(node.id) not in self.shared.rewrites.copied:
+                refused.deciding = set(self.shared.may_decide)  # type: ignore[attr-defined]
+                raise NeedsSplitting("", copied=self.copies_key(node.id), refused=refused)
+            raise refused
         return self.arrays.get(node.id)
+
+    def copies_key(self, name: str) -> tuple:
+        """A name, as it is known among those that are bound to copies."""
+        return (*self.source.definition_site, name)
 
     def tuple_of(self, node: ast.expr) -> Pack | None:
         if not isinstance(node, ast.Name):

@@ -162,7 +162,9 @@ class _Verifier:
             defined |= _sets(s)
             if not (blocks := nested_blocks(s)):
                 continue
-            inside = self.sets_inside[s] - self.f.set_once  # a block that perhaps does not run
+            inside = self.sets_inside[s]
+            if isinstance(s, Loop):
+                inside = inside - self.f.set_once  # there may be no iteration
             for inner in blocks:  # neither may run in the first iteration of a loop around
                 self.definitions(inner, defined | carried, carried | inside if isinstance(s, Loop) else carried)
             defined |= inside
@@ -246,8 +248,9 @@ def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangent
     items : list of Item
         Both sweeps.
     tapes, known, cotangents : set of str
-        The names of the tapes, of what is bound before the sweeps (parameters and constants), and of the cotangents
-        that are created: they must have a value before a loop, other names may get it from an earlier iteration.
+        The names of the tapes, of what is bound before the sweeps (parameters, constants, and lists that may stay
+        empty), and of the cotangents that are created: they must have a value before a loop, other names may get it
+        from an earlier iteration.
 
     Raises
     ------
@@ -293,7 +296,7 @@ def verify_sweeps(items: list[Item], tapes: set[str], known: set[str], cotangent
             shared = [name for p in walk_items([loop]) if isinstance(p, For) for name in p.buffers]
             if shared:
                 raise InvalidIRError(f"{where}: parallel iterations share the buffer {shared[0]}")
-    if unfilled := _unfilled(items):
+    if unfilled := _unfilled(items) - known:
         raise InvalidIRError(f"{where}: read, but never filled: {', '.join(sorted(unfilled))}")
 
 
