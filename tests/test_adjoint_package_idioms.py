@@ -165,6 +165,19 @@ def kinds_of_dtypes(v):
     return np.sum(out) if missing != missing else 0.0
 
 
+def annotated(v):
+    places: list[int] = []
+    total: float = 0.0
+    item: float
+    for i in range(len(v)):
+        if v.dtype.kind == "i" or not np.isnan(v[i]):
+            places.append(i)
+    for i in places:
+        item = v[i] ** 2
+        total += item
+    return total
+
+
 def views_in_a_branch(v):
     """What one branch alone binds is read where the same test holds."""
     total = 0.0
@@ -198,7 +211,7 @@ def used_in_a_function(v):
 
 ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, joined_tuples, counted, only_element, distinct,
             methods_of_an_array_from_outside, methods_of_strings, numbers_with_dtypes, repeated, sorted_with_keywords,
-            kinds_of_dtypes, views_in_a_branch, reshaped_transposes,             used_in_a_function]  # fmt: skip
+            kinds_of_dtypes, annotated, views_in_a_branch, reshaped_transposes,             used_in_a_function]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)

@@ -190,11 +190,17 @@ class OutArguments(_Resolving):
 
 class BuiltinCalls(_Resolving):
     """Rewrite ``map(f, x)`` as ``(f(v) for v in x)``, ``list(x)`` as ``[v for v in x]``, ``tuple(f(v) for v in x)`` as
-    that list, ``sorted(x)`` as that of ``np.sort(x)``, and ``(n, *shape)`` as ``(n,) + shape``."""
+    that list, ``sorted(x)`` as that of ``np.sort(x)``, and ``(n, *shape)`` as ``(n,) + shape``; assignments lose their
+    annotations."""
 
     def __init__(self, source: Source, names: Names) -> None:
         super().__init__(source)
         self.names = names
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        """``y: list[float] = []`` as ``y = []``."""
+        plain = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
+        return self.generic_visit(ast.copy_location(plain, node))
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)

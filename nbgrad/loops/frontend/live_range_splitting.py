@@ -136,9 +136,9 @@ class _DefUseWebs:
                 else:
                     self.expression(s.target, state)
                 return state
-            case ast.Assign() | ast.AnnAssign() if s.value is not None:
+            case ast.Assign():
                 self.expression(s.value, state)
-                for t in s.targets if isinstance(s, ast.Assign) else [s.target]:
+                for t in s.targets:
                     self.expression(t, state)
                 return state
         self.expression(s, state)

@@ -361,8 +361,6 @@ class Lowering(Results, Iteration):
         self.root_expression = None
         self.walrus_in = None
         match s:
-            case ast.AnnAssign() if s.value is not None:
-                self.assign(s, s.target, s.value)
             case ast.Assign(targets=[ast.Name(id=first) as target, *others]):
                 self.assign(s, target, s.value)
                 for other in others:
