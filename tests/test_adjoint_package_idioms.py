@@ -211,7 +211,7 @@ def used_in_a_function(v):
 
 ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, joined_tuples, counted, only_element, distinct,
             methods_of_an_array_from_outside, methods_of_strings, numbers_with_dtypes, repeated, sorted_with_keywords,
-            kinds_of_dtypes, annotated, views_in_a_branch, reshaped_transposes,             used_in_a_function]  # fmt: skip
+            kinds_of_dtypes, annotated, views_in_a_branch, reshaped_transposes, used_in_a_function]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)
