@@ -301,13 +301,6 @@ def twice(x):
     return y, y
 
 
-def bound_again(x, y):
-    p, q = twice(x)
-    if x[0] > -99:
-        p = p * x
-    return np.sum(p * q)
-
-
 def chosen_then_written(x, y):
     h = x * 2
     for i in range(3):
@@ -380,10 +373,9 @@ CHOSEN = "a name for one array or another, where one may be written in place"
 
 
 @pytest.mark.parametrize("f, what", [
-    (bound_again, "the array q, whose name may be bound to another one"), (chosen_then_written, CHOSEN),
-    (chosen_in_a_branch, CHOSEN), (written_after_a_function, STANDS), (written_after_swaps, STANDS),
-    (local_written_after_swaps, STANDS), (diagonal, STANDS),
-    (item_chosen, CHOSEN),
+    (chosen_then_written, CHOSEN), (chosen_in_a_branch, CHOSEN),
+    (written_after_a_function, STANDS), (written_after_swaps, STANDS), (local_written_after_swaps, STANDS),
+    (diagonal, STANDS), (item_chosen, CHOSEN),
 ])  # fmt: skip
 def test_refused(f, what):
     with pytest.raises(TraceError, match=what):

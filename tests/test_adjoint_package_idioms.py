@@ -195,6 +195,18 @@ def views_in_a_branch(v):
     return total
 
 
+def twice(x):
+    z = x * 2
+    return z, z
+
+
+def bound_again(v):
+    p, q = twice(v)
+    if v[0] > -99:
+        p = p * v
+    return np.sum(p * q)
+
+
 def used_in_a_function(v):
     """A name that a nested function reads is several things: an array, bound again, then changed in place."""
     w = v * 2
@@ -211,7 +223,8 @@ def used_in_a_function(v):
 
 ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, joined_tuples, counted, only_element, distinct,
             methods_of_an_array_from_outside, methods_of_strings, numbers_with_dtypes, repeated, sorted_with_keywords,
-            kinds_of_dtypes, annotated, views_in_a_branch, reshaped_transposes, used_in_a_function]  # fmt: skip
+            kinds_of_dtypes, annotated, bound_again, views_in_a_branch, reshaped_transposes,
+            used_in_a_function]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)

@@ -126,7 +126,6 @@ AT_THE_CALL = {
     "return np.sum(x[:, None] if n > 1 else np.outer(x, y))": "numbers, or arrays with as many axes",
     "return x.shape < y.shape": "compare their items",
     "b = (a, x)\nreturn b[n]": "use an array",
-    "if x > 0:\n    a = 1.0\nreturn a": "use np.any, np.all",
     "best, k = min((x[i], i) for i in range(n))\nreturn best * k": "of a minimum, as if d < best: best, at = d, i",
     "return min(x, key=lambda v: v * v)": "pass them by position, or write a loop",
     "if a in x:\n    a = 1.0\nreturn a": "'in' of something other than a tuple of numbers",
@@ -143,8 +142,7 @@ AT_THE_CALL = {
     "return x[n / 2]": "the float n / 2 where an integer is expected in 'return x[n / 2]'",
     # Names for arrays.
     "r = np.zeros(4)\nif n > 1:\n    r = y\nr[0] = a\nreturn r[0]": "another array under the name r",
-    "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "whose name may be bound to another",
-    "if n > 1:\n    r = x[1:]\nreturn r[0]": "give it this name only where it is used",
+    "r = x[1:]\nfor i in range(n):\n    r[0] = a\n    r = x[2:]\nreturn a": "a write to an array that r stands for",
     "def g(p):\n    for i in range(n):\n        p[0] = a\n        p = p * 2\n    return p[0]\nreturn g(x)": (
         "a write to an array that p stands for, too (elsewhere, p is bound to other arrays)"
     ),
@@ -152,8 +150,6 @@ AT_THE_CALL = {
     "def g(p, q):\n    for i in range(n):\n        p[0] += a\n        q = q * p[0]\n    return q[0]\nreturn g(x, x)": (
         "one array as q and p, which is written"
     ),
-    "u = x.copy()\nw = u[1:]\nu, y = y, u\nreturn w[0]": "before the other one changes",
-    "w = x * 2\nfor i in range(n):\n    w, x = x, w\n    w = w * 2\nreturn a": "which is swapped with a parameter",
     "if n > 1:\n    g = math.sin\nelse:\n    g = math.cos\nreturn g(a)": "function or type g, which may be another one",
 }  # fmt: skip
 

@@ -90,6 +90,18 @@ def arrays_alone(v):
     return a[0][1] * b[1][0] + a[1][0] * b[0][2] + c[0] ** 2
 
 
+def nested_with_arrays(v):
+    p = (v, (v[::-1] * 2, v[0]))
+    if v[1] > -9.0:
+        p = (p[0] * v[1], (p[0], v[1]))
+    for _ in range(2):
+        p = (p[1][0], (p[0], p[1][1] * 0.9))
+    q = Point(v * 2, (v[0], v))
+    for _ in range(2):
+        q = Point(q.x * 0.5, (q.y[0], q.x))
+    return p[0][0] + p[1][0][1] * p[1][1] + np.sum(q.x * q.y[1])
+
+
 @numba.njit
 def in_order(a, b):
     if a[0] > b[0]:
@@ -111,7 +123,7 @@ def parameters(v):
 
 
 ACCEPTED = [swapped, swapped_in_a_branch, rotated_points, beside_a_number, nested, two_least, with_items, with_arrays,
-            arrays_alone, parameters]  # fmt: skip
+            arrays_alone, nested_with_arrays, parameters]  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

@@ -22,6 +22,7 @@ from ..ir.terms import (
     Binary,
     Compare,
     Constant,
+    Element,
     Length,
     Logical,
     Term,
@@ -83,7 +84,11 @@ def _combined_check(guards: list[Guard]) -> IndexCheck:
         body += _inside_path(guard, comparisons, lengths)
     body.append(_found(MINUS_ONE, ZERO, ZERO))
     program = _program(body, [lengths.get(t, t) for t in arguments], texts)
-    return IndexCheck(Unary("not", _without_branches("&", conditions)), program, OUTSIDE_NAME, arguments)
+    reading = [c for c in conditions if any(isinstance(t, Element) for t in subterms(c))]
+    others = [c for c in conditions if c not in reading]  # where these hold, the elements that are read are there
+    tests = tuple([_without_branches("&", part) for part in (others, reading) if part])
+    return IndexCheck(Unary("not", Logical("and", tests) if reading and others else tests[0]), program, OUTSIDE_NAME,
+                      arguments)  # fmt: skip
 
 
 def _exact_check(access: Access, index: Term, size: Term) -> IndexCheck:

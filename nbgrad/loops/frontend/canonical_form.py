@@ -202,6 +202,33 @@ class BuiltinCalls(_Resolving):
         plain = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
         return self.generic_visit(ast.copy_location(plain, node))
 
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        """``a < b <= f(c)`` as ``a < b and b <= f(c)``: Python does not call f where the first test fails."""
+        self.generic_visit(node)
+        if all(map(_is_plain, node.comparators[1:])):
+            return node
+        tests: list[ast.expr] = []
+        left = node.left
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            last = right is node.comparators[-1]
+            if last or self.is_repeatable(right):
+                tests.append(ast.Compare(left, [op], [right]))
+                left = copy.deepcopy(right)
+            else:
+                name = self.names.fresh("compared")
+                tests.append(ast.Compare(left, [op], [ast.NamedExpr(ast.Name(name, ast.Store()), right)]))
+                left = ast.Name(name, ast.Load())
+        return with_location(ast.BoolOp(ast.And(), tests), node)
+
+    def is_repeatable(self, node: ast.expr) -> bool:
+        """Whether a second evaluation gives the same and changes nothing: it calls functions of the table alone."""
+        for n in subtrees(node):
+            if isinstance(n, ast.NamedExpr | ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.Await):
+                return False
+            if isinstance(n, ast.Call) and not is_known(self.resolve(n.func)):
+                return False
+        return True
+
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         called = self.resolve(node.func)
@@ -250,6 +277,14 @@ class BuiltinCalls(_Resolving):
             return kind(element, [ast.comprehension(targets[0], over[0], [], 0)])
         zipped = ast.Call(bound_name(zip, "zip"), over, [])
         return kind(element, [ast.comprehension(ast.Tuple(targets, ast.Store()), zipped, [], 0)])
+
+
+def _is_plain(node: ast.expr) -> bool:
+    """Whether an operand may be evaluated twice, or where Python does not evaluate it: it calls nothing and cannot
+    raise an error."""
+    safe = (ast.Name, ast.Constant, ast.UnaryOp, ast.BinOp, ast.Attribute, ast.expr_context, ast.unaryop, ast.operator)
+    wrong = (ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.LShift, ast.RShift, ast.MatMult)
+    return all(isinstance(n, safe) and not isinstance(n, wrong) for n in ast.walk(node))
 
 
 def _called(function: ast.expr, names: list[str]) -> ast.expr:

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Container, Mapping
 
 from ..ir.statements import Assign, Check, If, Swap
-from ..ir.terms import FALSE, TRUE, Compare, Shape, Unary, Variable, integer
+from ..ir.terms import FALSE, TRUE, Compare, Constant, Shape, Unary, Variable, integer
 from .array_expressions import ArrayExpr, Elementwise, Leaf, SelectExpr, TupleExpr, copy_of_values, leaves
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
@@ -19,10 +19,11 @@ from .mod_ref import modified_arrays
 from .partial_evaluation import static_truth
 from .static_values import makes_functions
 from .structured_control import own_returns
-from .syntax import count_mentions, stored_names, subtrees, unparse, written_name
+from .swaps import is_swap, swap_groups, without_swaps, written_when_new
+from .syntax import count_mentions, stored_names, subtrees, written_name
 from .views import View
 
-__all__ = ["CopyInsertion", "is_swap"]
+__all__ = ["CopyInsertion"]
 
 
 class CopyInsertion(Calls):
@@ -62,6 +63,7 @@ class CopyInsertion(Calls):
     deferred_copies: list[str] = []  # noqa: RUF012 (parameters to be copied before they are rebound)
     copied_at_rebinding: set[str] = set()  # noqa: RUF012 (parameters that were copied before they were rebound)
     copied_back: dict[str, tuple[str, View]] = {}  # noqa: RUF012 (of writable copies: the flag "rebound", the parameter)
+    written_when_new: set[str] = set()  # noqa: RUF012 (names that are swapped with new arrays, which alone are written)
     may_alias_caller: set[str] = set()  # noqa: RUF012 (names that may alias the caller's memory after swaps)
 
     def copy_parameters(self) -> None:
@@ -77,8 +79,12 @@ class CopyInsertion(Calls):
         self.may_alias_caller = {n for group in groups if group & set(self.arrays) for n in group}
         returned = {n for t in subtrees(self.source.node) if isinstance(t, ast.Return) for n in _items(t.value)}
         for group in groups:
-            if self.inlined or self.shared.swap_copies_only or group & returned:
-                for name in sorted(group & set(self.arrays)):
+            parameters = sorted(group & set(self.arrays))
+            if parameters and group & self.rebound:
+                self.copy_where_rebound(group, parameters)
+            elif self.inlined or self.shared.swap_copies_only or group & returned:
+                self.require_separate(group, parameters)
+                for name in parameters:
                     self.copy_for_swap(name, self.arrays[name])
         swapped = set().union(*groups)  # of arrays, these have been copied
         for name in sorted((self.rebound | swapped) & set(self.tuples)):
@@ -86,6 +92,32 @@ class CopyInsertion(Calls):
             for item in tree.items:
                 self.require_unwritten(name, item)
             self.bind_tuple(self.source.node, name, tree)
+
+    def copy_where_rebound(self, group: set[str], parameters: list[str]) -> None:
+        """Bind parameters that are swapped with names of new arrays, as in ``new = f(u); u, new = new, u``, to copies.
+
+        The caller's memory is then written by nobody: what is written in place is new in that iteration.
+        """
+        modified = modified_arrays(self.source, without_swaps(self.source.node))
+        for name in sorted(group & modified):
+            if not written_when_new(self.source.node, name, modified):
+                what = f"a new array {name}, which is swapped with a parameter, and written"
+                raise self.source.refuse(self.source.node, what, f"write {name}[:] = ... into an array made before")
+        for name in parameters:
+            if name not in self.rebound:
+                self.bind_read_only_copy(name, self.arrays[name], self.source.node)
+        self.may_alias_caller -= group
+        self.written_when_new = self.written_when_new | group
+
+    def require_separate(self, group: set[str], parameters: list[str]) -> None:
+        """Refuse swaps of parameters that share elements with others, if one of them is written."""
+        views = {n: v for n, v in self.arrays.items() if n in self.source.signature.parameters}
+        modified = modified_arrays(self.source, self.source.node)
+        for name in parameters:
+            for other, view in views.items():
+                if other != name and modified & {*group, other} and may_overlap(self, self.arrays[name], view):
+                    what = f"{name}, which is swapped and may share elements with {other}"
+                    raise self.source.refuse(self.source.node, what, "pass a copy")
 
     def copy_before_rebinding(self, s: ast.stmt) -> None:
         """Copy parameters that are written before they are rebound, right before the statement that rebinds them."""
@@ -279,6 +311,7 @@ class CopyInsertion(Calls):
             raise self.source.refuse(
                 s, "arrays assigned to other names", "write a, b = b, a with whole arrays, or copy elements"
             )
+        self.require_no_copies(s, names, owned)
         for n in names:
             self.invalidate_views(owned[n])
         first = owned[names[0]]
@@ -300,6 +333,13 @@ class CopyInsertion(Calls):
             if j != k:
                 self.emit_swap(owned[n], owned[names[j]])
                 bound[k], bound[j] = bound[j], bound[k]
+
+    def require_no_copies(self, s: ast.stmt, names: list[str], owned: dict[str, str]) -> None:
+        """Refuse to swap a copy that stands for another array with what is written: that is the array itself then."""
+        copies = [n for n in names if self.shared.read_only_copies.get(owned[n]) and n not in self.written_when_new]
+        if copies and not modified_arrays(self.source, self.source.node).isdisjoint(names):
+            what = f"{copies[0]}, another name of an array, which is swapped with others and written"
+            raise self.source.refuse(s, what, f"bind {copies[0]} to a copy (.copy())")
 
     def release_items(self, node: ast.AST, array: str) -> None:
         """Rows of `array` are about to hold other items of a list: names bound to those that they hold end."""
@@ -335,25 +375,13 @@ class CopyInsertion(Calls):
         return Elementwise(self, node).materialise(copy_of_values(Leaf(view)), name or self.names.fresh(view.name))
 
 
-def is_swap(s: ast.stmt) -> bool:
-    """Whether `s` swaps names, like ``a, b = b, a``."""
-    if not isinstance(s, ast.Assign) or not isinstance(s.targets[0], ast.Tuple) or not isinstance(s.value, ast.Tuple):
+def may_overlap(low: CopyInsertion, a: View, b: View) -> bool:
+    """Whether two views may share elements: they are of one array, and no index of theirs differs for certain."""
+    if low.storage_of(a.name) != low.storage_of(b.name):
         return False
-    parts = [*s.targets[0].elts, *s.value.elts]
-    if not all(isinstance(p, ast.Name) for p in parts):
-        return False
-    return {unparse(p) for p in s.targets[0].elts} == {unparse(p) for p in s.value.elts}
-
-
-def swap_groups(node: ast.AST) -> list[set[str]]:
-    """Groups of names that are swapped with one another."""
-    groups: list[set[str]] = []
-    for s in subtrees(node):
-        if isinstance(s, ast.stmt) and is_swap(s):
-            names = set(stored_names([s]))
-            names = names.union(*(g for g in groups if g & names))
-            groups = [*(g for g in groups if not g & names), names]
-    return groups
+    pairs = zip(a.parts, b.parts, strict=True) if a.name == b.name else ()
+    numbers = [(p.value, q.value) for p, q in pairs if isinstance(p, Constant) and isinstance(q, Constant)]
+    return not any(p != q and (p >= 0) == (q >= 0) for p, q in numbers)
 
 
 def _items(node: ast.expr | None) -> list[str]:

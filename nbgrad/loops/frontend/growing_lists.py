@@ -31,7 +31,7 @@ from .lists_of_rows import (
     taken_item,
 )
 from .structured_control import with_location
-from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse
+from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse, with_own_variables
 from .views import Axis, View
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class GrowingLists(ast.NodeTransformer):
         if names:
             free = Names(all_names(node))
             counts = {n: free.fresh(f"{n}_count") for n in sorted(names)}
-            rewriting = _Rewriting(self.source, counts, names & set(self.rows), self.is_called)
+            rewriting = _Rewriting(self.source, counts, names & set(self.rows), self.is_called, free)
             body = [t for s in node.body for t in rewriting.statements(s)]
             made = [t for n in rewriting.counts for t in rewriting.made(n, node.body[0])]
             node.body = [*made, *body]
@@ -118,8 +118,9 @@ class _Rewriting(ast.NodeTransformer):
     """Rewrites the statements of one function; `counts` are the variables with the numbers of elements in use, `rows`
     the lists whose items are arrays."""
 
-    def __init__(self, source: Source, counts: dict[str, str], rows: Collection[str], is_called: bool) -> None:
-        self.source, self.counts, self.rows, self.is_called = source, counts, rows, is_called
+    def __init__(self, source: Source, counts: dict[str, str], rows: Collection[str], is_called: bool,
+                 free: Names) -> None:  # fmt: skip
+        self.source, self.counts, self.rows, self.is_called, self.free = source, counts, rows, is_called, free
 
     def statements(self, s: ast.stmt) -> list[ast.stmt]:
         done = self.visit(s)
@@ -222,7 +223,8 @@ class _Rewriting(ast.NodeTransformer):
         if any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value)):
             raise self.refused(value, name)
         if isinstance(value, ast.ListComp | ast.GeneratorExp):
-            return nested_loops(value.generators, self.appended(name, value.elt), self.visit)
+            own = with_own_variables(value, self.free.fresh)
+            return nested_loops(own.generators, self.appended(name, own.elt), self.visit)
         item = f"{self.counts[name]}_item"
         counted = isinstance(value, ast.Name) and value.id in self.counts
         over = self.items(value) if counted else self.visit(value)  # type: ignore[arg-type]
@@ -239,8 +241,9 @@ class _Rewriting(ast.NodeTransformer):
                 loop = ast.Call(bound_name(range, "range"), [self.visit(times)], [])
                 turn = ast.Name(f"{self.counts[name]}_turn", ast.Store())
                 return [ast.For(turn, loop, self.filled(name, shown), [])]
-            case ast.ListComp(elt=item, generators=generators):
-                return nested_loops(generators, self.appended(name, item), self.visit)
+            case ast.ListComp():
+                made = with_own_variables(value, self.free.fresh)
+                return nested_loops(made.generators, self.appended(name, made.elt), self.visit)
         return []
 
     def visit_Expr(self, node: ast.Expr) -> Any:

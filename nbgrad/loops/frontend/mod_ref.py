@@ -179,7 +179,15 @@ class _ModRef:
         """The operands of a call that it may write."""
         local = isinstance(call.func, ast.Name) and call.func.id in self.local
         wrapped = None if local else wrapped_function(self.function_or_method(call.func))
-        if wrapped is None or any(isinstance(a, ast.Starred) for a in call.args):
+        starred = any(isinstance(a, ast.Starred) for a in call.args)
+        called = None if starred or call.keywords else self.analyse_callee(call)
+        if wrapped is None and called is not None and called.source is not self.source:
+            modified, names = called.modified_names(), list(called.source.signature.parameters)
+            if len(call.args) <= len(names) and not any(
+                isinstance(n, ast.FunctionDef | ast.Lambda) for n in called.nodes
+            ):
+                return [a for n, a in zip(names, call.args, strict=False) if n in modified]
+        if wrapped is None or starred:
             return _parts(call)
         kernel = Source(wrapped.kernel)
         modified = _ModRef(kernel, kernel.node, self.within).modified_names()

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
 
 __all__ = [
     "Replaced",
@@ -24,6 +26,7 @@ __all__ = [
     "subtrees",
     "too_deep",
     "unparse",
+    "with_own_variables",
     "written_name",
 ]  # fmt: skip
 
@@ -191,10 +194,37 @@ def is_new_axis(node: ast.expr) -> bool:
 
 
 class Replaced(ast.NodeTransformer):
-    """Replaces names: by other names, and where they are read by numbers."""
+    """Replaces names: by other names, and where they are read by numbers. Parameters of functions in it are names of
+    their own, and so are, beside numbers, variables of comprehensions and of these functions."""
 
     def __init__(self, names: Mapping[str, str | int]) -> None:
         self.names = names
+
+    def _function(self, node: ast.FunctionDef | ast.Lambda) -> ast.AST:
+        node.args.defaults = [self.visit(d) for d in node.args.defaults]
+        node.args.kw_defaults = [d and self.visit(d) for d in node.args.kw_defaults]
+        body = node.body if isinstance(node.body, list) else [node.body]
+        own = {a.arg for a in subtrees(node.args) if isinstance(a, ast.arg)}
+        inner = self._inside(own, stored_names(body) if isinstance(node, ast.FunctionDef) else ())
+        node.body = [inner.visit(s) for s in body] if isinstance(node.body, list) else inner.visit(node.body)
+        return node
+
+    visit_FunctionDef = visit_Lambda = _function
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ast.AST:
+        first = self.visit(node.generators[0].iter)
+        inner = self._inside((), [n.id for g in node.generators for n in subtrees(g.target) if isinstance(n, ast.Name)])
+        node.generators[0].iter = ast.Constant(0)  # it is no part of the scope
+        inner.generic_visit(node)
+        node.generators[0].iter = first
+        return node
+
+    visit_ListComp = visit_GeneratorExp = _comprehension
+
+    def _inside(self, parameters: Collection[str], variables: Collection[str]) -> Replaced:
+        """The same in a scope with names of its own."""
+        kept = {n: new for n, new in self.names.items() if n not in parameters}
+        return Replaced({n: new for n, new in kept.items() if isinstance(new, str) or n not in variables})
 
     def visit_Name(self, node: ast.Name) -> ast.expr:
         new = self.names.get(node.id)
@@ -203,6 +233,14 @@ class Replaced(ast.NodeTransformer):
         if new is None or not isinstance(node.ctx, ast.Load):
             return node
         return ast.fix_missing_locations(ast.copy_location(number_node(new), node))
+
+
+def with_own_variables(node: Any, fresh: Callable[[str], str]) -> Any:
+    """A comprehension that is to be a loop, with other names for its variables."""
+    targets = [n.id for g in node.generators for n in subtrees(g.target) if isinstance(n, ast.Name)]
+    renamed = Replaced({n: fresh(n) for n in targets}).visit(copy.deepcopy(node))
+    renamed.generators[0].iter = node.generators[0].iter  # Python evaluates it outside
+    return renamed
 
 
 def number_node(n: int) -> ast.expr:

@@ -9,11 +9,12 @@ from typing import Any
 from ..ir.statements import Check
 from ..ir.terms import Compare, Constant, Variable, integer
 from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, Static, TupleExpr
-from .copy_insertion import CopyInsertion, is_swap
+from .copy_insertion import CopyInsertion
 from .lists_of_rows import hold_item
 from .record_types import is_record
 from .records import bind_record, bound_record, record_argument
 from .scope import Pack, name_of
+from .swaps import is_swap
 from .syntax import unparse
 from .unpacking import hold_items, without_star
 from .views import View
@@ -117,8 +118,9 @@ class TupleAssignments(CopyInsertion):
             self.shared.may_decide.update(*self.shared.tests_around)
             raise refused
         copies: list[str] = []
-        if known is not None:
-            tree = TupleExpr(self.held_apart(s, tree.items, known, copies), tree.tuple_class)
+        if known is not None and not (self.runs_once and self.at_function_level):
+            owned = [self.owners[n] for n in known.names if n in self.owners]
+            tree = TupleExpr(self.held_apart(s, tree.items, known, owned, copies), tree.tuple_class)
         if len(tree.items) > 1:
             labels = tree.fields or range(len(tree.items))
             first = [self.evaluate_first(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)]
@@ -154,19 +156,23 @@ class TupleAssignments(CopyInsertion):
             self.shared.read_only_copies.pop(copy, None)
         return Pack(tuple(items), tree.tuple_class)
 
-    def held_apart(self, s: ast.AST, items: list[ArrayExpr], known: Pack, copies: list[str]) -> list[ArrayExpr]:
+    def held_apart(self, s: ast.AST, items: list[ArrayExpr], known: Pack | None, owned: list[str],
+                   copies: list[str]) -> list[ArrayExpr]:  # fmt: skip
         """The items that a tuple is to have in a loop, as in ``fs = (new, fs[0], fs[1])``, with `copies` of other
-        arrays.
+        arrays; `owned` are those of the whole tuple.
 
         What was another item is this one alone from now on, if it is no other one, too. Any other array is also known
         by a name, and the copy stands for it.
         """
-        if self.runs_once and self.at_function_level:
-            return items
-        owned = [self.owners.get(p, "") if isinstance(p, str) else "" for p in known.items]
-        arrays = [self.storage_of(t.view.name) if isinstance(t, Leaf) and not t.fresh else "" for t in items]
+        before = known.items if known is not None and len(known.items) == len(items) else [None] * len(items)
+        arrays = [self.storage_of(t.view.name) for t in _leaves(items)]
         done: list[ArrayExpr] = []
-        for t, array, mine in zip(items, arrays, owned, strict=True):
+        for t, here in zip(items, before, strict=True):
+            if isinstance(t, TupleExpr) and not is_record(t):
+                inner = here if isinstance(here, Pack) else None
+                t = TupleExpr(self.held_apart(s, t.items, inner, owned, copies), t.tuple_class)
+            array = self.storage_of(t.view.name) if isinstance(t, Leaf) and not t.fresh else ""
+            mine = self.owners.get(here, "") if isinstance(here, str) else ""
             if not array or array == mine or not isinstance(t, Leaf):
                 done.append(t)
                 continue
@@ -211,3 +217,9 @@ class TupleAssignments(CopyInsertion):
                 assert isinstance(t, Scalar)
                 items.append(name_of(t.term) or self.fresh_scalar("item", t.term))
         return Pack(tuple(items), tree.tuple_class)
+
+
+def _leaves(items: list[ArrayExpr]) -> list[Leaf]:
+    """The arrays among items, and among those of the tuples in them."""
+    inner = [leaf for t in items if isinstance(t, TupleExpr) for leaf in _leaves(t.items)]
+    return [t for t in items if isinstance(t, Leaf)] + inner
