@@ -461,7 +461,7 @@ def correlate(a, v, mode="valid"):
 
 @definition(np)
 def partition(a, kth):
-    if kth < -a.shape[-1] or kth >= a.shape[-1]:
+    if np.min(kth) < -a.shape[-1] or np.max(kth) >= a.shape[-1]:
         raise ValueError("np.partition at an index out of range")
     return in_order(a)  # every order of the others will do
 
