@@ -203,18 +203,10 @@ def set_at_once(m):
     return sum(np.sum(p * p) for p in ps)
 
 
-def returned(m):
-    hs = []
-    for r in m:
-        hs.append(r * r)
-    return hs
-
-
 @pytest.mark.parametrize("f, what", [
     (ragged, "items of the list hs, whose shapes are not known before the loop"),
     (several_ranks, "items of the list hs with another number of axes"),
     (set_at_once, "items of a list that are set at once"),
-    (returned, "this use of hs, a list that changes"),
 ])  # fmt: skip
 def test_refused(f, what):
     with pytest.raises(TraceError) as caught:

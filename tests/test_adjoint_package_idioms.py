@@ -250,6 +250,21 @@ def test_lists_that_are_returned_come_as_arrays():
     np.testing.assert_allclose(run((0.0, np.ones((3, 2))))[0], [3.0, 3.0, 3.0])
 
 
+def rows(m):
+    hs = []
+    for r in m:
+        hs.append(r * r)
+    return hs
+
+
+def test_a_list_of_arrays_that_is_returned_is_an_array():
+    m = np.outer(V, V)
+    with uncompiled():
+        run = nb.adjoint(rows).vjp(m)
+        np.testing.assert_array_equal(run.value, m * m)
+        np.testing.assert_allclose(run((np.ones((3, 3)),))[0], 2 * m)
+
+
 def one_list_twice(v):
     y = []
     for x in v:
