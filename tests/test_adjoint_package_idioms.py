@@ -81,6 +81,17 @@ def swapped_pairs(v):
     return total
 
 
+def stacks(v):
+    """Lists as tests, in ``and`` and ``or``, and after ``not``."""
+    waiting, done = [], []
+    for i in range(len(v)):
+        while waiting and v[waiting[-1]] < v[i] and not (done and done[-1] > 2):
+            done.append(waiting.pop())
+        waiting.append(i)
+    total = v[done[0]] ** 2 if done or not waiting else 0.0
+    return total + v[waiting[0]] * (3.0 if waiting and done else 1.0)
+
+
 def joined_tuples(v):
     y = []
     for i in range(len(v)):
@@ -221,7 +232,7 @@ def used_in_a_function(v):
     return np.sum(np.sin(w)) + np.sum(shifted(v))
 
 
-ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, joined_tuples, counted, only_element, distinct,
+ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, stacks, joined_tuples, counted, only_element, distinct,
             methods_of_an_array_from_outside, methods_of_strings, numbers_with_dtypes, repeated, sorted_with_keywords,
             kinds_of_dtypes, annotated, bound_again, views_in_a_branch, reshaped_transposes,
             used_in_a_function]  # fmt: skip

@@ -347,15 +347,19 @@ class _Rewriting(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def tested(self, node: Any) -> ast.AST:
-        """A list as a test: whether it has elements."""
+        """A list as a test, or in ``and`` and ``or`` of one: whether it has elements."""
         part = "operand" if isinstance(node, ast.UnaryOp) else "test"
-        test = getattr(node, part)
-        if isinstance(test, ast.Name) and test.id in self.counts:
-            compared = ast.Compare(self.count(test.id), [ast.Gt()], [ast.Constant(0)])
-            setattr(node, part, with_location(compared, test))
+        setattr(node, part, self._truth(getattr(node, part)))
         return self.generic_visit(node)
 
-    visit_If = visit_While = tested
+    visit_If = visit_While = visit_IfExp = visit_Assert = tested
+
+    def _truth(self, test: ast.expr) -> ast.expr:
+        if isinstance(test, ast.BoolOp):
+            test.values = [self._truth(v) for v in test.values]
+        if isinstance(test, ast.Name) and test.id in self.counts:
+            return with_location(ast.Compare(self.count(test.id), [ast.Gt()], [ast.Constant(0)]), test)
+        return test
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         return self.tested(node) if isinstance(node.op, ast.Not) else self.generic_visit(node)
