@@ -213,11 +213,12 @@ class Scope(IntegerBounds):
         if node.id not in self.locals:
             return self.enclosing_scope.array(node) if self.enclosing_scope is not None else None
         if node.id in self.uncertain_arrays:
-            if self.user_variable(node.id) != node.id:  # an item of a tuple
+            item = self.user_variable(node.id) != node.id  # of a tuple
+            if item:
                 self.may_differ_by_iteration(in_ranges=True)
             what = f"the array {written_name(node.id)}, whose name may be bound to another one"
             refused = self.source.refuse(node, what, self.uncertain_arrays[node.id])
-            if self.copies_key(node.id) not in self.shared.rewrites.copied:
+            if not item and self.copies_key(node.id) not in self.shared.rewrites.copied:
                 refused.deciding = set(self.shared.may_decide)  # type: ignore[attr-defined]
                 raise NeedsSplitting("", copied=self.copies_key(node.id), refused=refused)
             raise refused
