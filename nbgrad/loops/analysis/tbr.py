@@ -107,10 +107,7 @@ def choose_storage(f: Function, plan: Plan) -> None:
         s: back for s in walk(f.body) if isinstance(s, Assign) and (back := _inverse_increment(f, s, plan))
     }
     _fixed_point(f, plan, set())
-    saved = {s.array for s in plan.saved_overwrites if isinstance(s, Store)}
-    swaps = [set(writes(s)) for s in walk(f.body) if isinstance(s, Swap)]
-    for _ in swaps:
-        saved |= {n for pair in swaps if pair & saved for n in pair}
+    saved = f.moved_with({s.array for s in plan.saved_overwrites if isinstance(s, Store)})
     costly: dict[Statement, set[str]] = {
         s: found for s in plan.recomputed_definitions if isinstance(s, Assign) and (found := reads(s.value) & saved)
     }

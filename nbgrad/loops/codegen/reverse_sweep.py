@@ -202,9 +202,7 @@ class AdjointBuilder(AugmentedForward):
         self.saved_results: dict[str, str] = {}
         self.copied = []
         swaps = [s for s in walk(f.body) if isinstance(s, Swap)]
-        touched = set(self.plan.restored)
-        for _ in swaps:  # in loops, what one of them moves, those before it move on
-            touched |= {n for s in swaps if touched & {s.first, s.second} for n in (s.first, s.second)}
+        touched = f.moved_with(self.plan.restored)
 
         def moves(name: str) -> bool:
             return any(name in (s.first, s.second) for s in swaps)

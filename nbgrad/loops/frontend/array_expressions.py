@@ -245,7 +245,9 @@ def same_results(a: ArrayExpr | None, b: ArrayExpr | None) -> bool:
 
 
 def leaves(tree: ArrayExpr) -> list[ArrayExpr]:
-    return [n for a in tree.args for n in leaves(a)] if isinstance(tree, Op) else [tree]
+    """What an expression is made of, and what is in a tuple and in the tuples in it."""
+    parts = tree.args if isinstance(tree, Op) else tree.items if isinstance(tree, TupleExpr) else None
+    return [tree] if parts is None else [n for part in parts for n in leaves(part)]
 
 
 @dataclass

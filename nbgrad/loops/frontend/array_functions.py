@@ -176,12 +176,12 @@ def _exchange(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
 @lowers(np.expand_dims, arguments=(1, 2), keywords=True, shares=True)
 def _expand_dims(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     tree = low.tree(node.args[0])
+    axes = integers(low, node, [*node.args[1:], *(k.value for k in node.keywords if k.arg == "axis")])
+    if len(axes) != 1 or len(node.args) + len(node.keywords) != 2 or not -tree.rank - 1 <= axes[0] <= tree.rank:
+        raise low.source.refuse(node, f"the call {unparse(node)}", "give one axis")
     if isinstance(tree, Scalar):
         return Leaf(low.tuple_as_array(node, TupleExpr([tree])), True)
     view = low.view_of(tree, node.args[0])
-    axes = integers(low, node, [*node.args[1:], *(k.value for k in node.keywords if k.arg == "axis")])
-    if len(axes) != 1 or len(node.args) + len(node.keywords) != 2 or not -view.rank - 1 <= axes[0] <= view.rank:
-        raise low.source.refuse(node, f"the call {unparse(node)}", "give one axis")
     at = axes[0] % (view.rank + 1)
     return Leaf(replace(view, order=(*view.order[:at], None, *view.order[at:])))
 

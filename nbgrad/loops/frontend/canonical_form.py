@@ -223,7 +223,7 @@ class BuiltinCalls(_Resolving):
     def is_repeatable(self, node: ast.expr) -> bool:
         """Whether a second evaluation gives the same and changes nothing: it calls functions of the table alone."""
         for n in subtrees(node):
-            if isinstance(n, ast.NamedExpr | ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.Await):
+            if isinstance(n, ast.NamedExpr | ast.Lambda | ast.ListComp | ast.GeneratorExp):
                 return False
             if isinstance(n, ast.Call) and not is_known(self.resolve(n.func)):
                 return False

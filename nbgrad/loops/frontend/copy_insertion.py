@@ -100,7 +100,7 @@ class CopyInsertion(Calls):
         """
         modified = modified_arrays(self.source, without_swaps(self.source.node))
         for name in sorted(group & modified):
-            if not written_when_new(self.source.node, name, modified):
+            if not written_when_new(self.source.node, name, modified, self.statement_writes):
                 what = f"a new array {name}, which is swapped with a parameter, and written"
                 raise self.source.refuse(self.source.node, what, f"write {name}[:] = ... into an array made before")
         for name in parameters:
@@ -108,6 +108,11 @@ class CopyInsertion(Calls):
                 self.bind_read_only_copy(name, self.arrays[name], self.source.node)
         self.may_alias_caller -= group
         self.written_when_new = self.written_when_new | group
+
+    def statement_writes(self, s: ast.stmt, name: str) -> bool:
+        """Whether a statement by itself may write the array of a name."""
+        alone = ast.FunctionDef(self.source.node.name, self.source.node.args, [s], [])
+        return name in modified_arrays(self.source, ast.copy_location(alone, s))
 
     def require_separate(self, group: set[str], parameters: list[str]) -> None:
         """Refuse swaps of parameters that share elements with others, if one of them is written."""

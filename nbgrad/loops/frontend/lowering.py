@@ -338,8 +338,10 @@ class Lowering(Results, Iteration):
     def test(self, node: ast.expr) -> Term:
         self.walrus_in = self.root_expression = node
         tree = self.tree(node)
+        if isinstance(tree, Scalar):
+            return tree.term
         if not tree.rank:
-            return self.value(ast.copy_location(Lowered(tree), node))
+            return self.value(node)  # refuses it
         view = self.view_of(tree, node)  # NumPy takes the only element of an array as a test
         lengths = [n for n in self.shape(view) if n is not ONE]
         for n in lengths:

@@ -421,13 +421,15 @@ class Scope(IntegerBounds):
                 of_primitive = any(self.shared.length_upper_bounds.get(name_of(n)) is n for n in shape)  # its results
                 others = all(map(self.known_before_block, shape[1:])) and not varying - {0}
                 if others and not (of_primitive or self.shared.parallel):
-                    size = Variable(self.fresh_scalar("size", called(max, shape[0], ZERO), not varying, True))
+                    size = Variable(
+                        self.fresh_scalar("size", called(max, shape[0], ZERO), final=not varying, of_array=True)
+                    )
                     return grow_to_size(self, name, [size, *shape[1:]], kind, dtype, like)
                 raise self.refuse_unknown_size(node, of_primitive)
             self.shared.sizes[name] = [
                 n
                 if d not in varying and self.known_before_block(n)
-                else Variable(self.fresh_scalar("size", n, d not in varying, True))
+                else Variable(self.fresh_scalar("size", n, final=d not in varying, of_array=True))
                 for d, n in enumerate(shape)
             ]
             for n, bound in zip(self.shared.sizes[name], bounds, strict=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+from collections.abc import Callable
 
 from .syntax import stored_names, subtrees, unparse
 
@@ -30,19 +31,18 @@ class _WithoutSwaps(ast.NodeTransformer):
         return ast.copy_location(ast.Pass(), node) if is_swap(node) else node
 
 
-def written_when_new(node: ast.FunctionDef, name: str, modified: set[str]) -> bool:
+def written_when_new(
+    node: ast.FunctionDef, name: str, modified: set[str], writes: Callable[[ast.stmt, str], bool]
+) -> bool:
     """Whether all writes to the array of a name come after a statement of their block that binds the name to a new
-    array, with no swap in between; `modified` are the names of arrays that are written."""
+    array, with no swap in between.
 
-    def writes(n: ast.AST) -> bool:
-        """It stores an element of the array, updates it, passes it on, or gives a part of it another such name."""
+    `modified` are the names of arrays that the function writes, and `writes` says whether a statement writes an array
+    of a name. To give a part of it another such name counts as well.
+    """
+
+    def shares(n: ast.AST) -> bool:
         match n:
-            case ast.Subscript(ctx=ast.Store()):
-                return _root(n) == name
-            case ast.AugAssign(target=ast.Name(id=target)):
-                return target == name
-            case ast.Call(args=args):
-                return any(_root(a) == name for a in args)
             case ast.Assign(targets=[ast.Name(id=other)], value=value):
                 return other != name and other in modified and _root(value) == name
         return False
@@ -50,14 +50,15 @@ def written_when_new(node: ast.FunctionDef, name: str, modified: set[str]) -> bo
     def holds(block: list[ast.stmt], is_new: bool) -> bool:
         for s in block:
             inner = [b for part in ("body", "orelse") if isinstance(b := getattr(s, part, None), list)]
+            heads = [ast.copy_location(ast.Expr(e), s) for part in ("test", "iter") if (e := getattr(s, part, None))]
             swapped = any(is_swap(t) and name in stored_names([t]) for t in subtrees(s) if isinstance(t, ast.stmt))
-            if isinstance(s, ast.Assign) and [unparse(t) for t in s.targets] == [name]:
-                is_new = not _root(s.value)
-            elif (inner and not all(holds(b, is_new and not swapped) for b in inner)) or (
-                not inner and not is_new and any(map(writes, subtrees(s)))
-            ):
+            new_inside = is_new and not swapped
+            if not new_inside and any(writes(t, name) or shares(t) for t in (heads if inner else [s])):
                 return False
-            is_new = is_new and not swapped
+            if not all(holds(b, new_inside) for b in inner):
+                return False
+            binds = isinstance(s, ast.Assign) and [unparse(t) for t in s.targets] == [name]
+            is_new = not _root(s.value) if binds else new_inside  # type: ignore[attr-defined]
         return True
 
     return holds(node.body, False)

@@ -212,11 +212,11 @@ class Replaced(ast.NodeTransformer):
     visit_FunctionDef = visit_Lambda = _function
 
     def _comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> ast.AST:
-        first = self.visit(node.generators[0].iter)
         inner = self._inside((), [n.id for g in node.generators for n in subtrees(g.target) if isinstance(n, ast.Name)])
-        node.generators[0].iter = ast.Constant(0)  # it is no part of the scope
-        inner.generic_visit(node)
-        node.generators[0].iter = first
+        node.elt = inner.visit(node.elt)
+        for k, g in enumerate(node.generators):
+            g.iter = (inner if k else self).visit(g.iter)  # Python evaluates the first one outside
+            g.target, g.ifs = inner.visit(g.target), [inner.visit(test) for test in g.ifs]
         return node
 
     visit_ListComp = visit_GeneratorExp = _comprehension

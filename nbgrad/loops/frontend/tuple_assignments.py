@@ -8,7 +8,18 @@ from typing import Any
 
 from ..ir.statements import Check
 from ..ir.terms import Compare, Constant, Variable, integer
-from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .array_expressions import (
+    ArrayExpr,
+    Elementwise,
+    FromFunction,
+    Leaf,
+    Lowered,
+    Op,
+    Scalar,
+    Static,
+    TupleExpr,
+    leaves,
+)
 from .copy_insertion import CopyInsertion
 from .lists_of_rows import hold_item
 from .record_types import is_record
@@ -165,7 +176,7 @@ class TupleAssignments(CopyInsertion):
         by a name, and the copy stands for it.
         """
         before = known.items if known is not None and len(known.items) == len(items) else [None] * len(items)
-        arrays = [self.storage_of(t.view.name) for t in _leaves(items)]
+        arrays = [self.storage_of(t.view.name) for t in leaves(TupleExpr(items)) if isinstance(t, Leaf)]
         done: list[ArrayExpr] = []
         for t, here in zip(items, before, strict=True):
             if isinstance(t, TupleExpr) and not is_record(t):
@@ -217,9 +228,3 @@ class TupleAssignments(CopyInsertion):
                 assert isinstance(t, Scalar)
                 items.append(name_of(t.term) or self.fresh_scalar("item", t.term))
         return Pack(tuple(items), tree.tuple_class)
-
-
-def _leaves(items: list[ArrayExpr]) -> list[Leaf]:
-    """The arrays among items, and among those of the tuples in them."""
-    inner = [leaf for t in items if isinstance(t, TupleExpr) for leaf in _leaves(t.items)]
-    return [t for t in items if isinstance(t, Leaf)] + inner

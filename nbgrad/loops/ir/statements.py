@@ -315,13 +315,15 @@ class Function:
     @cached_property
     def modified_parameters(self) -> list[str]:
         """The array parameters that are modified, directly or after swaps; cached because every call needs it."""
-        names = {s.array for s in walk(self.body) if isinstance(s, Store)}
-        swaps = [(s.first, s.second) for s in walk(self.body) if isinstance(s, Swap)]
-        for _ in swaps:
-            for pair in swaps:
-                if names & set(pair):
-                    names |= set(pair)
+        names = self.moved_with({s.array for s in walk(self.body) if isinstance(s, Store)})
         return [p for p in self.parameters if p in names]
+
+    def moved_with(self, names: set[str]) -> set[str]:
+        """These names, and those of the arrays that may be swapped with them, one after another in loops."""
+        swaps = [{s.first, s.second} for s in walk(self.body) if isinstance(s, Swap)]
+        for _ in swaps:
+            names = names.union(*(pair for pair in swaps if pair & names))
+        return names
 
 
 def comma_separated(parts: list[str], several: bool) -> str:
