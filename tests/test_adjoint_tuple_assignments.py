@@ -159,3 +159,49 @@ def written(v):
 def test_arrays_that_are_written_are_refused():
     with pytest.raises(TraceError, match="arrays assigned to other names"):
         nb.adjoint(written).value_and_grad(np.ones(4))
+
+
+def in_two_places(v):
+    p = (v * 1.0, (v * 2, 0.5))
+    for _ in range(2):
+        p = (p[0], (p[0], 1.0))
+        p[0][0] += 1.0
+    return np.sum(p[1][0] * v)
+
+
+def known_by_a_name(v):
+    p = (v * 1.0, v * 2)
+    q = p[1]
+    for _ in range(2):
+        p = (p[1], p[0])
+        p[0][0] += 1.0
+    return np.sum(p[1] * v) + np.sum(q)
+
+
+def known_by_a_part(v):
+    p = (v * 1.0, (v * 2, 0.3))
+    row = p[1][0][1:]
+    for _ in range(2):
+        p = (p[1][0], (p[0], 0.3))
+        p[0][1] += 1.0
+    return np.sum(p[1][0] * v) + np.sum(row)
+
+
+@pytest.mark.parametrize("f", [in_two_places, known_by_a_name, known_by_a_part], ids=lambda f: f.__name__)
+def test_writes_that_another_name_would_see_are_refused(f):
+    """Items that change their places keep who else has them."""
+    with pytest.raises(TraceError, match="stands for, too"):
+        nb.adjoint(f).value_and_grad(np.arange(1.0, 5.0))
+
+
+def apart(v):
+    p = (v * 1.0, (v * 2, v * 3))
+    for _ in range(3):
+        p = (p[1][0], (p[1][1], p[0]))
+        p[0][0] += 1.0
+    return np.sum(p[1][0] * v) + np.sum(p[0]) + p[1][1][2]
+
+
+def test_items_that_only_the_tuple_has_are_written():
+    with uncompiled():
+        check_derivatives(apart, np.arange(1.0, 5.0))

@@ -102,6 +102,21 @@ def test_derivatives(f):
     check_derivatives(f, first, second, compiled=False)
 
 
+def test_the_slope_of_erfcx_keeps_its_digits():
+    """Far from 0 its two terms cancel."""
+
+    def scaled(x):
+        return special.erfcx(x)
+
+    adjoint = nb.adjoint(scaled)
+    for x in (1.0, 20.0, 59.9, 60.1, 1e3, 1e8):
+        with mpmath.workdps(60):
+            exact = float(mpmath.diff(lambda t: mpmath.exp(t * t) * mpmath.erfc(t), x)) if x < 1e3 else None
+        if exact is None:
+            exact = -(1 - 1.5 / x**2 + 3.75 / x**4) / (math.sqrt(math.pi) * x**2)
+        np.testing.assert_allclose(adjoint.value_and_grad(x)[1][0], exact, rtol=2e-12)
+
+
 def test_no_share_below_zero_has_derivatives():
     """At x = 0 all of the distribution is above, whatever its shape."""
 

@@ -132,7 +132,15 @@ gelu = _own("gelu", error, lambda x, y: ndtr(x) + x * ((1 / math.sqrt(2 * math.p
 ndtr_ratio = _own("ndtr_ratio", error, lambda x, y: -y * (x + y))  # phi(x)/Phi(x)
 log_ndtr = _own("log_ndtr", error, lambda x, y: ndtr_ratio(x))
 
-erfcx = _own("erfcx", error, lambda x, y: 2 * x * y - 2 / SQRT_PI)
+
+def _erfcx_slope(x: Expr, y: Expr) -> Expr:
+    """``2*x*y - 2/sqrt(pi)``, which cancels where x is large: there by its asymptotic series."""
+    r = 1 / (2 * (x * x))
+    series = r * (-1 + r * (3 + r * (-15 + r * (105 - 945 * r))))
+    return select(x > 60, (2 / SQRT_PI) * series, 2 * x * y - 2 / SQRT_PI)
+
+
+erfcx = _own("erfcx", error, _erfcx_slope)
 erfcinv = _own("erfcinv", quantile, lambda x, y: (-SQRT_PI / 2) * exp(y * y))
 ndtri = _own("ndtri", quantile, lambda x, y: math.sqrt(2 * math.pi) * exp(0.5 * (y * y)))
 

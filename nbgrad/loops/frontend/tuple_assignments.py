@@ -130,8 +130,7 @@ class TupleAssignments(CopyInsertion):
             raise refused
         copies: list[str] = []
         if known is not None and not (self.runs_once and self.at_function_level):
-            owned = [self.owners[n] for n in known.names if n in self.owners]
-            tree = TupleExpr(self.held_apart(s, tree.items, known, owned, copies), tree.tuple_class)
+            tree = TupleExpr(self.held_apart(s, tree.items, known, self.moving(tree, known), copies), tree.tuple_class)
         if len(tree.items) > 1:
             labels = tree.fields or range(len(tree.items))
             first = [self.evaluate_first(s, t, f"{name}_{k}") for k, t in zip(labels, tree.items, strict=True)]
@@ -167,28 +166,31 @@ class TupleAssignments(CopyInsertion):
             self.shared.read_only_copies.pop(copy, None)
         return Pack(tuple(items), tree.tuple_class)
 
-    def held_apart(self, s: ast.AST, items: list[ArrayExpr], known: Pack | None, owned: list[str],
-                   copies: list[str]) -> list[ArrayExpr]:  # fmt: skip
-        """The items that a tuple is to have in a loop, as in ``fs = (new, fs[0], fs[1])``, with `copies` of other
-        arrays; `owned` are those of the whole tuple.
+    def moving(self, tree: TupleExpr, known: Pack) -> set[str]:
+        """The arrays of the `known` tuple that are in one place of the new one and have no other name: what was another
+        item is this one alone from now on."""
+        arrays = [self.storage_of(t.view.name) for t in leaves(tree) if isinstance(t, Leaf) and not t.fresh]
+        named = {self.storage_of(v.name) for n, v in self.arrays.items() if n not in known.names}
+        named = named.union(*self.shared.read_only_copies.values())
+        return {a for n in known.names if (a := self.owners.get(n, "")) not in named and arrays.count(a) == 1}
 
-        What was another item is this one alone from now on, if it is no other one, too. Any other array is also known
-        by a name, and the copy stands for it.
-        """
+    def held_apart(self, s: ast.AST, items: list[ArrayExpr], known: Pack | None, moving: set[str],
+                   copies: list[str]) -> list[ArrayExpr]:  # fmt: skip
+        """The items that a tuple is to have in a loop or branch, as in ``fs = (new, fs[0], fs[1])``, with `copies` of
+        other arrays. Those that are not `moving` are known by a name as well, and the copy stands for them."""
         before = known.items if known is not None and len(known.items) == len(items) else [None] * len(items)
-        arrays = [self.storage_of(t.view.name) for t in leaves(TupleExpr(items)) if isinstance(t, Leaf)]
         done: list[ArrayExpr] = []
         for t, here in zip(items, before, strict=True):
             if isinstance(t, TupleExpr) and not is_record(t):
                 inner = here if isinstance(here, Pack) else None
-                t = TupleExpr(self.held_apart(s, t.items, inner, owned, copies), t.tuple_class)
+                t = TupleExpr(self.held_apart(s, t.items, inner, moving, copies), t.tuple_class)
             array = self.storage_of(t.view.name) if isinstance(t, Leaf) and not t.fresh else ""
             mine = self.owners.get(here, "") if isinstance(here, str) else ""
             if not array or array == mine or not isinstance(t, Leaf):
                 done.append(t)
                 continue
             copy = self.copy_of(t.view, s, "")
-            alone = array in owned and arrays.count(array) == 1 and self.is_whole(t.view)
+            alone = array in moving and self.is_whole(t.view)
             self.note_standing(copy.name, self.stands_for(Leaf(t.view, True)) | (set() if alone else {array}))
             done.append(Leaf(copy, True))
             copies.append(copy.name)
