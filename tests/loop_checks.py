@@ -52,13 +52,13 @@ def check_derivatives(f, *args, second=True, compiled=True, step=1e-6):
     def grouped(given):
         return given if fixed == len(kinds) else (*given[:fixed], given[fixed:])
 
-    at = as_vector(args)
+    at, adj = as_vector(args), nb.adjoint(f)
 
     def call(function, vector):
         return function(*from_vector(args, iter(vector)))
 
     def gradient(vector):
-        value, gradients = call(nb.adjoint(f).value_and_grad, vector)
+        value, gradients = call(adj.value_and_grad, vector)
         assert value == close_to(call(plain, vector))
         zeros = grouped(from_vector(args, iter(vector * 0)))
         return as_vector(filled(zeros, gradients))
@@ -74,7 +74,7 @@ def check_derivatives(f, *args, second=True, compiled=True, step=1e-6):
         assert value == close_to(call(plain, at))
         np.testing.assert_allclose(derivative, slope @ direction, rtol=1e-9, atol=1e-12)
         if second:
-            products = nb.adjoint(f).hvp(from_vector(args, iter(at)), directions)
+            products = adj.hvp(from_vector(args, iter(at)), directions)
             curved = (gradient(at + step * direction) - gradient(at - step * direction)) / (2 * step)
             zeros = grouped(from_vector(args, iter(at * 0)))
             np.testing.assert_allclose(as_vector(filled(zeros, products)), curved, rtol=1e-4, atol=1e-6)

@@ -57,10 +57,12 @@ def adopted(called: Any, generated: bool) -> Any:
     """
     if isinstance(called, Hashable) and generated:
         return _primitives.get(called, called)
+    if not hasattr(called, "forward"):
+        return called
     if isinstance(called, RuleFamily):
         _rules[called] = called
         return called
-    if not all(hasattr(called, name) for name in ("forward", "vjp", "defvjp")):
+    if not all(hasattr(called, name) for name in ("vjp", "defvjp")):
         return called
     if called.vjp is None:
         return called.forward

@@ -190,4 +190,4 @@ def address_of_c_function(value: object) -> int | None:
     """The address of a C function that Numba calls, of ctypes or with a type of its own; None for other objects."""
     if isinstance(value, _POINTER):
         return ctypes.cast(cast(Any, value), ctypes.c_void_p).value
-    return value.__wrapper_address__() if isinstance(value, types.WrapperAddressProtocol) else None
+    return value.__wrapper_address__() if hasattr(value, "__wrapper_address__") else None

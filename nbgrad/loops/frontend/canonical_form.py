@@ -9,14 +9,24 @@ import copy
 from collections import Counter
 from collections.abc import Callable
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..ir.names import Names
 from .function_table import DEFINITIONS, is_known
 from .structured_control import own_returns, with_location
-from .syntax import Replaced, all_names, assigned_pairs, bound_name, first_name, free_variables, subtrees
+from .syntax import (
+    Replaced,
+    Transformer,
+    all_names,
+    assigned_pairs,
+    bound_name,
+    copy_tree,
+    first_name,
+    free_variables,
+    subtrees,
+)
 
 if TYPE_CHECKING:
     from .source import Source
@@ -24,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["AssignmentsInTests", "BuiltinCalls", "Lists", "LongerFirst", "OutArguments", "SwapsToTuples"]
 
 
-class Lists(ast.NodeTransformer):
+class Lists(Transformer):
     """Rewrite lists that do not change as tuples: ``c = [0.5, 2.0]``, where `c` is bound to such, only, and is no index
     and no result of the function that is differentiated; and those that called functions return. Those that are
     indices become arrays."""
@@ -137,7 +147,7 @@ def _as_tuple(value: ast.expr) -> ast.expr:
     return value
 
 
-class _Resolving(ast.NodeTransformer):
+class _Resolving(Transformer):
     """Rewrites calls of functions from outside, which local names may hide."""
 
     def __init__(self, source: Source) -> None:
@@ -157,9 +167,6 @@ class _Resolving(ast.NodeTransformer):
 
 class OutArguments(_Resolving):
     """Rewrite ``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
-
-    def visit(self, node: ast.AST) -> Any:
-        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
         if not isinstance(node.value, ast.Call):
@@ -213,7 +220,7 @@ class BuiltinCalls(_Resolving):
             last = right is node.comparators[-1]
             if last or self.is_repeatable(right):
                 tests.append(ast.Compare(left, [op], [right]))
-                left = copy.deepcopy(right)
+                left = copy_tree(right)
             else:
                 name = self.names.fresh("compared")
                 tests.append(ast.Compare(left, [op], [ast.NamedExpr(ast.Name(name, ast.Store()), right)]))
@@ -297,14 +304,11 @@ def _called(function: ast.expr, names: list[str]) -> ast.expr:
     return ast.Call(function, [ast.Name(n, ast.Load()) for n in names], [])
 
 
-class AssignmentsInTests(ast.NodeTransformer):
+class AssignmentsInTests(Transformer):
     """Rewrite ``while (x := f(x)) > 0: ...`` as ``while True: x = f(x); if not x > 0: break; ...``.
 
     That is where the test evaluates ``:=`` first, and its value reads the name. Others are lowered where they stand.
     """
-
-    def visit(self, node: ast.AST) -> Any:
-        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
 
     def visit_While(self, node: ast.While) -> ast.AST:
         self.generic_visit(node)
@@ -342,7 +346,7 @@ def _first_assignment(node: ast.expr) -> tuple[ast.stmt, ast.expr] | None:
     return found[0], rest
 
 
-class SwapsToTuples(ast.NodeTransformer):
+class SwapsToTuples(Transformer):
     """Rewrite ``t = a; a = b; b = t`` as ``a, b = b, a`` where `t` is not used elsewhere."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
@@ -363,7 +367,7 @@ class SwapsToTuples(ast.NodeTransformer):
         return node
 
 
-class LongerFirst(ast.NodeTransformer):
+class LongerFirst(Transformer):
     """Rewrite ``if len(x) < len(y): x, y = y, x`` before the rest of a function: the rest is in both branches, with the
     arrays by each other's names in one. Arrays of different lengths cannot change places.
 
@@ -424,7 +428,7 @@ class LongerFirst(ast.NodeTransformer):
 def _exchanged(block: list[ast.stmt], names: set[str]) -> list[ast.stmt]:
     """A copy of statements in which two names stand for each other."""
     a, b = names
-    block = copy.deepcopy(block)
+    block = copy_tree(block)
     for n in (n for t in block for n in subtrees(t) if isinstance(n, ast.Name)):
         n.id = {a: b, b: a}.get(n.id, n.id)
     return block

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import builtins
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..ir.names import Names
 from ..ir.statements import Assign, Block, Check, If, IndexCheck, InRange, Loop, Statement
 from ..ir.terms import FALSE, ONE, TRUE, ZERO, Binary, Compare, Logical, Term, Unary, Variable, integer, variables
 from .structured_control import always_jumps, contains_jump, with_location
-from .syntax import bound_name, bound_to, subtrees, unparse
+from .syntax import Transformer, bound_name, bound_to, subtrees, unparse
 
 if TYPE_CHECKING:
     from .lowering import Lowering
@@ -59,15 +59,12 @@ def attempt_of(s: ast.AST) -> Attempt | None:
 # The source: a try becomes a branch with its body, marked by its test, and branches with the handlers.
 
 
-class TryStatements(ast.NodeTransformer):
+class TryStatements(Transformer):
     """Rewrites ``try``."""
 
     def __init__(self, source: Source, names: Names) -> None:
         self.source = source
         self.names = names
-
-    def visit(self, node: ast.AST) -> Any:
-        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
 
     def visit_Try(self, node: ast.Try) -> list[ast.stmt]:
         inside = [*node.body, *node.orelse, *(s for h in node.handlers for s in h.body)]

@@ -31,7 +31,17 @@ from .lists_of_rows import (
     taken_item,
 )
 from .structured_control import with_location
-from .syntax import all_names, bound_name, bound_to, children, first_name, subtrees, unparse, with_own_variables
+from .syntax import (
+    Transformer,
+    all_names,
+    bound_name,
+    bound_to,
+    first_name,
+    own_nodes,
+    subtrees,
+    unparse,
+    with_own_variables,
+)
 from .views import Axis, View
 
 if TYPE_CHECKING:
@@ -56,7 +66,7 @@ _CHANGES = ("append", "pop", "insert", "extend")
 _READERS = (len, sum, max, min, enumerate, zip, reversed)
 
 
-class GrowingLists(ast.NodeTransformer):
+class GrowingLists(Transformer):
     """Rewrites lists that change; the items of those in `rows` are arrays."""
 
     def __init__(self, source: Source, rows: Collection[str] = ()) -> None:
@@ -78,20 +88,10 @@ class GrowingLists(ast.NodeTransformer):
         return node
 
 
-def _own_nodes(node: ast.AST) -> list[ast.AST]:
-    """The nodes of a function, without those of the functions in it."""
-    nodes, stack = [], children(node)
-    while stack:
-        n = stack.pop()
-        nodes.append(n)
-        stack += [] if isinstance(n, ast.FunctionDef | ast.Lambda) else children(n)
-    return nodes
-
-
 def _changing_lists(node: ast.FunctionDef) -> set[str]:
     """The names of lists that a function makes and changes."""
     made, displays, changed = set(), set(), set()
-    for n in _own_nodes(node):
+    for n in own_nodes(node):
         match n:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if makes_list(value):
                 made.add(name)
@@ -114,7 +114,7 @@ def makes_list(value: ast.expr) -> bool:
     return False
 
 
-class _Rewriting(ast.NodeTransformer):
+class _Rewriting(Transformer):
     """Rewrites the statements of one function; `counts` are the variables with the numbers of elements in use, `rows`
     the lists whose items are arrays."""
 

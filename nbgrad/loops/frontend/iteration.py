@@ -43,7 +43,7 @@ from .live_range_splitting import loop_target_text
 from .record_types import is_record
 from .records import shape_of_record
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
-from .syntax import Replaced, bound_name, children, stored_names, subtrees, unparse
+from .syntax import Replaced, bound_name, children, copy_tree, stored_names, subtrees, unparse
 from .unrolling import EnclosingRange, Unrolling
 from .views import View, fold_negation
 
@@ -230,7 +230,7 @@ class Iteration(Unrolling):
             self.locals |= {*own.values(), counter}
             self.rename |= {n: n for n in (*own.values(), counter)}
             renamed.names = {**renamed.names, **own}
-            s = ast.copy_location(ast.For(renamed.visit(copy.deepcopy(generator.target)), generator.iter, [], []), node)
+            s = ast.copy_location(ast.For(renamed.visit(copy_tree(generator.target)), generator.iter, [], []), node)
             first: list[ast.stmt] = []
             sizes: list[Term] = []
             self.elements(s, s.target, generator.iter, counter, first, sizes)
@@ -238,7 +238,7 @@ class Iteration(Unrolling):
             element = element.elt
         indices: list[ast.expr] = [_number(counter) for _, counter, *_ in levels]
         rows = RowList(name, tuple([stop for *_, stop in levels]), self.out)
-        value = renamed.visit(copy.deepcopy(element))
+        value = renamed.visit(copy_tree(element))
         if of_rows:
             store = ast.Expr(ast.Call(bound_name(store_item, "listed"), [row_list(rows), *indices, value], []))
             body = [with_location(store, node)]
@@ -266,7 +266,7 @@ class Iteration(Unrolling):
         self.locals |= {*own.values(), count}
         self.rename |= {n: n for n in (*own.values(), count)}
         self.stores += [count, count]  # set more than once
-        renamed = Replaced(own).visit(copy.deepcopy(node))
+        renamed = Replaced(own).visit(copy_tree(node))
         renamed.generators[0].iter = node.generators[0].iter  # Python evaluates it outside
         name = self.names.fresh("listed")
         vector = row_list(RowList(name)) if of_rows else Lowered(Leaf(empty_list(self, node, name)))

@@ -14,12 +14,12 @@ from typing import Any
 from ..ir.names import Names
 from .growing_lists import is_end, makes_list, with_all
 from .lists_of_rows import exchanged_item, held_item, moved_item
-from .syntax import all_names, assigned_pairs, bound_name, subtrees, unparse
+from .syntax import Transformer, all_names, assigned_pairs, bound_name, subtrees, unparse
 
 __all__ = ["ListStatements"]
 
 
-class ListStatements(ast.NodeTransformer):
+class ListStatements(Transformer):
     """Rewrites the statements of each function that makes lists."""
 
     def __init__(self) -> None:

@@ -6,7 +6,6 @@ Lowering asks for it where it finds such an item, and begins again. Loops in whi
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from .function_table import lowers
 from .growing_lists import is_end, makes_list, with_all
 from .known_integers import integer_of
 from .structured_control import with_location
-from .syntax import all_names, bound_name, first_name, stored_names, subtrees, unparse
+from .syntax import Transformer, all_names, bound_name, copy_tree, first_name, stored_names, subtrees, unparse
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["ListsOfArrays", "changed_lists"]
 
 
-class ListsOfArrays(ast.NodeTransformer):
+class ListsOfArrays(Transformer):
     """Rewrites the lists `names` of a function, not those of functions in it."""
 
     def __init__(self, source: Source, names: Collection[str]) -> None:
@@ -71,7 +70,7 @@ class ListsOfArrays(ast.NodeTransformer):
         read = ast.Name(number.id, ast.Load())
         first: list[ast.stmt] = [] if counter is number else [ast.Assign([counter], read)]
         first.append(ast.Assign([item], ast.Subscript(of, read, ast.Load())))
-        count = ast.Call(bound_name(len, "len"), [copy.deepcopy(of)], [])
+        count = ast.Call(bound_name(len, "len"), [copy_tree(of)], [])
         node.target, node.iter = number, ast.Call(bound_name(range, "range"), [count], [])
         node.body[:0] = with_all(first, node)
         return self.generic_visit(with_location(node, node))

@@ -8,11 +8,10 @@ branches are taken.
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Iterable, Mapping
 
 from ..ir.names import Names
-from .syntax import all_names, subtrees
+from .syntax import all_names, copy_tree, subtrees
 
 __all__ = ["NeedsSplitting", "count_webs", "loop_target_text", "split_live_ranges"]
 
@@ -68,7 +67,7 @@ def count_webs(node: ast.FunctionDef, name: str) -> int:
 def split_live_ranges(node: ast.FunctionDef, names: set[str], taken: set[str]) -> ast.FunctionDef:
     """The function with a name for each web of `names`; the first web keeps the name. Loops remember what their
     variables were called (:func:`loop_target_text`)."""
-    node = copy.deepcopy(node)
+    node = copy_tree(node)
     for loop in subtrees(node):
         if isinstance(loop, ast.For):
             loop.written = loop_target_text(loop)  # type: ignore[attr-defined]

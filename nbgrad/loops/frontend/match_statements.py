@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.names import Names
 from .structured_control import with_location
-from .syntax import all_names, subtrees
+from .syntax import Transformer, all_names, subtrees
 
 if TYPE_CHECKING:
     from .source import Source
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["MatchStatements"]
 
 
-class MatchStatements(ast.NodeTransformer):
+class MatchStatements(Transformer):
     """Rewrites them."""
 
     def __init__(self, source: Source, node: ast.AST) -> None:

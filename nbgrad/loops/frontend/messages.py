@@ -9,7 +9,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from .structured_control import with_location
-from .syntax import free_variables, subtrees
+from .syntax import Transformer, free_variables, subtrees
 
 if TYPE_CHECKING:
     from .source import Source
@@ -31,7 +31,7 @@ class Message(str):
     __slots__ = ()
 
 
-class WithBuiltins(ast.NodeTransformer):
+class WithBuiltins(Transformer):
     """A transformer that knows which names stand for Python's own functions where it is."""
 
     def __init__(self, source: Source) -> None:

@@ -8,7 +8,6 @@ source alone shows decides which branches are generated.
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 import types
 from collections.abc import Collection, Iterator
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING
 from ...backends.numba.wrapped_functions import is_overloaded
 from ..custom_rules import rule_of
 from .function_table import DEFINITIONS, is_known
-from .syntax import subtrees
+from .syntax import Transformer, copy_tree, subtrees
 
 if TYPE_CHECKING:
     from .source import Source
@@ -47,7 +46,7 @@ def number_strings(
     for name in sorted({*strings.names, *numbered}):
         if name not in done and _other_use(source, node, name) is None:
             group = _related(node, name)
-            node = _Numbering(group, strings, source).visit(copy.deepcopy(node))
+            node = _Numbering(group, strings, source).visit(copy_tree(node))
             done |= group
     return node, done
 
@@ -72,10 +71,10 @@ def _other_use(source: Source, node: ast.FunctionDef, name: str) -> ast.AST | No
         if isinstance(n, ast.arg) and n.arg in group and n.arg not in source.string_parameters:
             return n
     numbering = _Numbering(group, StringNumbers(), source)
-    numbering.visit(copied := copy.deepcopy(node))
-    functions = [f for s in copied.body for f in subtrees(s) if isinstance(f, ast.FunctionDef | ast.Lambda)]
+    numbering.visit(twin := copy_tree(node))
+    functions = [f for s in twin.body for f in subtrees(s) if isinstance(f, ast.FunctionDef | ast.Lambda)]
     inner = {id(n) for f in functions for n in subtrees(f)}
-    for n in subtrees(copied):
+    for n in subtrees(twin):
         if isinstance(n, ast.Name) and n.id in group and (id(n) in inner or id(n) not in numbering.numbered):
             return n
     return None
@@ -98,7 +97,7 @@ def _related(node: ast.FunctionDef, name: str) -> set[str]:
     return group
 
 
-class _Numbering(ast.NodeTransformer):
+class _Numbering(Transformer):
     """Replaces the strings that names are bound to or compared with; `numbered` are the occurrences of the names."""
 
     def __init__(self, names: set[str], strings: StringNumbers, source: Source) -> None:
@@ -112,9 +111,9 @@ class _Numbering(ast.NodeTransformer):
         mine = [t for t, value in pairs if self._is_name(t) and all(map(self._is_symbol, _choices(value)))]
         if len(s.targets) > 1 and 0 < len(mine) < len(s.targets):  # as in a = b = "start"
             others = [t for t in s.targets if t not in mine]
-            rest = ast.copy_location(ast.Assign(others, copy.deepcopy(s.value)), s)
+            rest = ast.copy_location(ast.Assign(others, copy_tree(s.value)), s)
             s.targets = [t for t in s.targets if t in mine]
-            return [self.generic_visit(rest), self.visit_Assign(s)]  # type: ignore[list-item]
+            return [self.generic_visit(rest), self.visit_Assign(s)]
         self.numbered |= set(map(id, mine))
         if len(mine) == len(pairs) == len(s.targets):
             s.value = self._symbol(s.value)

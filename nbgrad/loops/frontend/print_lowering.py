@@ -18,7 +18,7 @@ from .array_expressions import ArrayExpr, Leaf, Scalar, Static, TupleExpr
 from .messages import Message
 from .print_statements import parameter
 from .static_values import described, static_text
-from .syntax import unparse
+from .syntax import Transformer, unparse
 
 if TYPE_CHECKING:
     from .lowering import Lowering
@@ -58,7 +58,7 @@ def _text(low: Lowering, node: ast.expr, tree: ArrayExpr, operands: list[Term]) 
     return f"{text}.tolist()" if isinstance(tree, Leaf) and low.is_list(tree) else text
 
 
-class _Filled(ast.NodeTransformer):
+class _Filled(Transformer):
     """Puts the code of values where names stand for them."""
 
     def __init__(self, texts: dict[str, str]) -> None:

@@ -30,9 +30,6 @@ def _as_value(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
 class PrintStatements(WithBuiltins):
     """Rewrites statements that call ``print``."""
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        return node if isinstance(node, ast.expr) else super().visit(node)  # no statement is in an expression
-
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         called = any(isinstance(n, ast.Name) and n.id == "print" for n in subtrees(node))
         return super().visit_FunctionDef(node) if called else node

@@ -18,7 +18,17 @@ from .generators import called_later
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
 from .structured_control import assignment, contains_jump, flag_assignment, jumps_as_breaks, with_location
-from .syntax import Replaced, all_names, bound_name, number_node, stored_names, subtrees, unparse
+from .syntax import (
+    Replaced,
+    Transformer,
+    all_names,
+    bound_name,
+    copy_tree,
+    number_node,
+    stored_names,
+    subtrees,
+    unparse,
+)
 
 if TYPE_CHECKING:
     from .source import Source
@@ -133,10 +143,10 @@ def rewritten(
     site = (*source.definition_site, context)
     loops = {place: items for (*where, place), items in rewrites.written_out.items() if tuple(where) == site}
     if loops:
-        source.node = _WriteOut(loops, Names(all_names(source.node))).visit(copy.deepcopy(source.node))
+        source.node = _WriteOut(loops, Names(all_names(source.node))).visit(copy_tree(source.node))
     decided = {place: holds for (*where, place), holds in rewrites.decided.items() if tuple(where) == site}
     if decided:
-        source.node = _Decide(decided, source.node).visit(copy.deepcopy(source.node))
+        source.node = _Decide(decided, source.node).visit(copy_tree(source.node))
     if numbered or not (rewrites.split_names | rewrites.strings.names).isdisjoint(all_names(source.node)):
         node, source.numbered = number_strings(source, rewrites.strings, numbered)
         source.node = split_live_ranges(node, rewrites.split_names, set(source.signature.parameters))
@@ -170,7 +180,7 @@ def with_numbers(body: list[N], numbers: Mapping[str, int]) -> list[N]:
     nodes = [n for s in body for n in subtrees(s)]
     own = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
     own |= {n.arg for n in nodes if isinstance(n, ast.arg)} | {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
-    body = [copy.deepcopy(s) for s in body]
+    body = [copy_tree(s) for s in body]
     replaced = _Numbered({name: k for name, k in numbers.items() if name not in own}, called_later(body))
     return [replaced.visit(s) for s in body]
 
@@ -199,7 +209,7 @@ def decided_test(test: object, holds: bool) -> None:
     """Stands for a test that is known, before the branch that it chooses. (Source that is lowered has it, only.)"""
 
 
-class _Decide(ast.NodeTransformer):
+class _Decide(Transformer):
     """Leaves of tests that are known the branches that they choose; `decided` has their outcomes by their places."""
 
     def __init__(self, decided: Mapping[tuple, bool], function: ast.AST) -> None:
@@ -264,7 +274,7 @@ def _named(iterable: ast.expr, names: Names, named: list[tuple[ast.expr, ast.exp
     return ast.Name(name, ast.Load())
 
 
-class _WriteOut(ast.NodeTransformer):
+class _WriteOut(Transformer):
     """Writes the iterations of loops one by one; `loops` has their number by the place of the loop."""
 
     def __init__(self, loops: Mapping[tuple, Items], names: Names) -> None:
@@ -288,14 +298,14 @@ class _WriteOut(ast.NodeTransformer):
             if number is None:
                 done.append(_require_items(s, operand, count))
             else:
-                arguments = [copy.deepcopy(operand), ast.Constant(number)]
+                arguments = [copy_tree(operand), ast.Constant(number)]
                 check = ast.Call(bound_name(items_of_loop, "items_of_loop"), arguments, [])
                 done.append(with_location(ast.Expr(check), s))
         iterations: list[list[ast.stmt]] = []
         for k in range(count):
             made = number_node(numbers[k]) if isinstance(items, list) else _item(iterable, k)
             item = with_location(made, s)
-            iterations.append([assignment(s, copy.deepcopy(s.target), item)])
+            iterations.append([assignment(s, copy_tree(s.target), item)])
             body = with_numbers(s.body, dict(_numbers(s.target, item)))
             for n in (n for t in body for n in subtrees(t) if isinstance(n, ast.For | ast.If)):
                 n.place = (*place, k, *place_of(n))  # type: ignore[union-attr]
@@ -330,7 +340,7 @@ def _zip_of(iterable: ast.expr) -> ast.Call:
 
 def _require_items(s: ast.For, array: ast.expr, count: int) -> ast.stmt:
     """An error if an array has less than `count` items, so that names would have the sizes of other iterations."""
-    length = ast.Call(bound_name(len, "len"), [copy.deepcopy(array)], [])
+    length = ast.Call(bound_name(len, "len"), [copy_tree(array)], [])
     text = f"a loop over {unparse(s.iter)} ends before the tuples do, whose items have several sizes"
     error = ast.Call(bound_name(ValueError, "ValueError"), [ast.Constant(text)], [])
     return with_location(ast.If(ast.Compare(length, [ast.Lt()], [ast.Constant(count)]), [ast.Raise(error)], []), s)
@@ -360,7 +370,7 @@ def _item(iterable: ast.expr, k: int) -> ast.expr:
             return ast.Tuple([_item(x, k) for x in operands], ast.Load())
         case ast.Subscript(value=whole, slice=ast.Slice(lower=lower)):
             first = 0 if lower is None else lower.value  # type: ignore[attr-defined]
-            return ast.Subscript(copy.deepcopy(whole), ast.Constant(first + k), ast.Load())
+            return ast.Subscript(copy_tree(whole), ast.Constant(first + k), ast.Load())
         case ast.Tuple(elts=items) | ast.List(elts=items):
-            return copy.deepcopy(items[k])
-    return ast.Subscript(copy.deepcopy(iterable), ast.Constant(k), ast.Load())
+            return copy_tree(items[k])
+    return ast.Subscript(copy_tree(iterable), ast.Constant(k), ast.Load())

@@ -40,7 +40,7 @@ from .scipy_functions import known_ufunc
 from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse
 from .subset_check import OTHER_UFUNC, check
-from .syntax import all_names, bound_to, subtrees, too_deep
+from .syntax import all_names, bound_to, copy_tree, subtrees, too_deep
 from .tuple_arguments import StaticArgument
 
 __all__ = ["Source", "source_of"]
@@ -124,7 +124,7 @@ class Source:
         """The function with vectors for lists that grow, arrays for those named in `rows`, and tuples for those named
         in `tuples`, in canonical form."""
         assert self.with_lists is not None
-        node = GrowingLists(self, rows).visit(ListsOfArrays(self, tuples).visit(copy.deepcopy(self.with_lists)))
+        node = GrowingLists(self, rows).visit(ListsOfArrays(self, tuples).visit(copy_tree(self.with_lists)))
         node = AssignmentsInTests().visit(LoopElse(Names(all_names(node))).visit(Lists(self).visit(node)))
         return OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
 

@@ -22,7 +22,7 @@ from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lower
 from .generalized_functions import inline_body
 from .source import Source
 from .structured_control import with_location
-from .syntax import all_names, bound_name, stored_names, subtrees, unparse
+from .syntax import Transformer, all_names, bound_name, copy_tree, stored_names, subtrees, unparse
 from .views import axis_length, raw_length
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _require_large_enough(low: Lowering, node: ast.Call, first: Leaf, tree: Arra
             low.out.append(Check(Compare((">",), (mine, other)), text, "ValueError"))
 
 
-class _Relative(ast.NodeTransformer):
+class _Relative(Transformer):
     """The kernel of a stencil with the counters of the loops added to relative indices.
 
     `found` are the arrays that are indexed so, `neighborhood` the extent of the indices along each axis.
@@ -145,7 +145,7 @@ class _Relative(ast.NodeTransformer):
             if isinstance(n, ast.Name) and n.id in arrays and id(n) not in inside:
                 what = f"{n.id}, an array of a stencil, other than at relative indices"
                 raise kernel.refuse(n, what, "index it, or name it in standard_indexing")
-        self.node = self.visit(copy.deepcopy(kernel.node))
+        self.node = self.visit(copy_tree(kernel.node))
         if not self.found:
             raise kernel.refuse(kernel.node, "a stencil without relative indices", "write a loop")
         self.neighborhood = [tuple(e) for e in self.extent] if given is None else list(given)

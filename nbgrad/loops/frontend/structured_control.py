@@ -7,7 +7,7 @@ import copy
 from typing import Any
 
 from ..ir.names import Names
-from .syntax import children, subtrees
+from .syntax import Transformer, children, subtrees
 
 __all__ = [
     "LoopElse",
@@ -98,18 +98,21 @@ def flag_breaks(body: list[ast.stmt], flag: str, jump: type[ast.stmt] = ast.Brea
     return statements
 
 
+class _Jumps(Transformer):
+    """Writes break for each continue of a loop."""
+
+    def visit_Continue(self, s: ast.Continue) -> ast.stmt:
+        return ast.copy_location(ast.Break(), s)
+
+    def visit_For(self, s: ast.stmt) -> ast.stmt:
+        return s  # its jumps are its own
+
+    visit_While = visit_FunctionDef = visit_For
+
+
 def jumps_as_breaks(body: list[ast.stmt], flag: str) -> list[ast.stmt]:
     """The body of a loop with break for each continue, and ``flag = True`` before each break."""
-
-    class Jumps(ast.NodeTransformer):
-        def visit_Continue(self, s: ast.Continue) -> ast.stmt:
-            return ast.copy_location(ast.Break(), s)
-
-        def generic_visit(self, node: ast.AST) -> ast.AST:
-            own = isinstance(node, ast.For | ast.While | ast.FunctionDef)
-            return node if own else super().generic_visit(node)
-
-    return [Jumps().visit(s) for s in flag_breaks(body, flag)]
+    return [_Jumps().visit(s) for s in flag_breaks(body, flag)]
 
 
 def assignment(s: ast.stmt | ast.expr, target: ast.expr, value: ast.expr) -> ast.stmt:
@@ -130,14 +133,11 @@ def with_location(made: Any, s: ast.AST) -> Any:
     return made
 
 
-class LoopElse(ast.NodeTransformer):
+class LoopElse(Transformer):
     """Rewrites ``for ... else`` and ``while ... else`` with a flag that breaks set."""
 
     def __init__(self, names: Names) -> None:
         self.names = names
-
-    def visit(self, node: ast.AST) -> Any:
-        return node if isinstance(node, ast.expr) else super().visit(node)  # no loop is in an expression
 
     def visit_For(self, node: ast.For | ast.While) -> ast.AST | list[ast.stmt]:
         self.generic_visit(node)

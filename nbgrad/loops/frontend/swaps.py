@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import copy
 from collections.abc import Callable
 
-from .syntax import stored_names, subtrees, unparse
+from .syntax import Transformer, copy_tree, stored_names, subtrees, unparse
 
 __all__ = ["is_swap", "swap_groups", "without_swaps", "written_when_new"]
 
@@ -23,10 +22,10 @@ def is_swap(s: ast.stmt) -> bool:
 
 def without_swaps(node: ast.FunctionDef) -> ast.FunctionDef:
     """The function without its swaps."""
-    return _WithoutSwaps().visit(copy.deepcopy(node))
+    return _WithoutSwaps().visit(copy_tree(node))
 
 
-class _WithoutSwaps(ast.NodeTransformer):
+class _WithoutSwaps(Transformer):
     def visit_Assign(self, node: ast.Assign) -> ast.stmt:
         return ast.copy_location(ast.Pass(), node) if is_swap(node) else node
 

@@ -28,7 +28,7 @@ from .partial_evaluation import static_truth
 from .records import has_instance
 from .rewrites import N, Zipped, can_be_written_out, is_range, place_of, with_numbers
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
-from .syntax import Replaced, stored_names, subtrees, unparse
+from .syntax import Replaced, copy_tree, stored_names, subtrees, unparse
 from .views import NUMBERS
 
 if TYPE_CHECKING:
@@ -325,9 +325,9 @@ class Unrolling(Calls):
             self.locals |= {*own.values()}
             self.rename |= {n: n for n in own.values()}
             renamed = Replaced(own)
-            target = renamed.visit(copy.deepcopy(generator.target))
+            target = renamed.visit(copy_tree(generator.target))
             self.statement(assignment(node, target, Lowered(t)))
-            elements += _with_numbers([renamed.visit(copy.deepcopy(node.elt))], target, t)
+            elements += _with_numbers([renamed.visit(copy_tree(node.elt))], target, t)
         self.root_expression, self.walrus_in = root, walrus
         made = with_location(ast.Tuple(elements, ast.Load()), node)
         made.of_list = isinstance(node, ast.ListComp)
