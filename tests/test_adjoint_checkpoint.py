@@ -4,12 +4,14 @@ import os
 import random as randomness
 import re
 from functools import cache
+from textwrap import indent
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loop_programs import copies, examples, plain_module, there
+from random_arrays import NAMES, ArrayProgram
 from random_loops import Program, arguments, function
 
 import nbgrad as nb
@@ -170,6 +172,55 @@ def test_random_functions(seed, count):
         patch.setattr(variants, "compiled_module", plain_module)
         for loop in [None, *re.findall(r"^    for (\w+) in", source, re.MULTILINE)]:
             same(function(source), arguments(seed % 100), (count,), loop)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@given(seed=st.integers(0, 10**6), count=st.integers(1, 4))
+def test_random_functions_of_arrays(seed, count):
+    f = function(ArrayProgram(randomness.Random(seed)).source(), NAMES)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(variants, "compiled_module", plain_module)
+        try:
+            same(f, arguments(seed % 100), (count,))
+        except TraceError as err:
+            assert re.search("different form|swapped|other names|another array|may be bound|random numbers", str(err))
+
+
+def updates(random):
+    """Whole arrays, and nests of loops with copies after them, that change a matrix in place."""
+    values = ["np.sin(u[::-1])", "np.tanh(u.T)", "np.exp(0.1 * v)", "np.sin(u[:, ::-1])", "p * u.T", "np.cos(u + v)"]
+    elements = ["u[n - 1 - i, j]", "u[j, i]", "u[i, n - 1 - j]", "u[i, j]", "v[i, j] + p"]
+
+    def statement():
+        a, b = random.choice("uv"), random.choice("uv")
+        if random.random() < 0.5:
+            return f"{a} {random.choice(['*=', '+=', '-='])} {random.choice(values)}\n"
+        return f"""\
+w = np.empty((n, n))
+for i in range(n):
+    for j in range(n):
+        s = np.sin({random.choice(elements)})
+        w[i, j] = {b}[i, j] {random.choice("*+-")} s * {random.choice(["s", "p", "0.5", "v[i, j]"])}
+for i in range(n):
+    for j in range(n):
+        {a}[i, j] = w[i, j]
+"""
+
+    body = indent("".join(statement() for _ in range(random.randint(1, 3))), "    ")
+    if random.random() < 0.5:
+        body = f"    for t in range(3):\n{indent(body, '    ')}"
+    return f"def f(u, v, p):\n    n = u.shape[0]\n{body}    return u[0, 0] * v[1, 0]\n"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_arrays_in_place(seed, uncompiled):
+    source = updates(randomness.Random(seed))
+    u, v = np.random.default_rng(seed).normal(size=(2, 3, 3)) * 0.7
+    same(function(source), (u, v, 0.6), (1, 2))
+    for loop in re.findall(r"^    for (\w+) in", source, re.MULTILINE):
+        same(function(source), (u, v, 0.6), (2,), loop)
+    if "for t" in source and "for i" in source:
+        same(function(source), (u, v, 0.6), ((2, 1),), ("t", "i"))
 
 
 def test_compiled():

@@ -144,10 +144,12 @@ class CopyElimination:
             if self.f.ranks.get(n):
                 continue
             definitions = [s for s in self.plan.defined if isinstance(s, Assign) and s.name == n]
-            if len(definitions) != 1 or not any(definitions[0] in p.body for p in loops):
+            around = [k for k, p in enumerate(loops, 1) if len(definitions) == 1 and definitions[0] in p.body]
+            if not around:
                 return None
             tape = self.tapes.get(definitions[0]) if definitions[0] in self.plan.stored_definitions else None
-            if tape is not None and tape.sizes:
+            # With checkpoints in one of the loops, a tape has the values of its latest iteration alone.
+            if tape is not None and tape.sizes and set(loops[: around[0]]) <= set(tape.loops):
                 available: Term | None = tape.slot(tape.index)
             else:
                 available = self._available_value(definitions[0].value, loops, moving)
