@@ -187,7 +187,20 @@ def known_by_a_part(v):
     return np.sum(p[1][0] * v) + np.sum(row)
 
 
-@pytest.mark.parametrize("f", [in_two_places, known_by_a_name, known_by_a_part], ids=lambda f: f.__name__)
+def in_the_next_iteration(v):
+    """The write comes before the assignment, and hits in the inner loop's next iteration what is in w, too."""
+    u, w = (v[0], v * 0.5), (v[1], v * 2)
+    for _ in range(2):
+        for _ in range(2):
+            u[1][0] += np.sum(u[1])
+            u = (v[2], w[1])
+        w = (v[2] + u[0], w[1] + v)
+    return np.sum(u[1] * v) + np.sum(w[1])
+
+
+@pytest.mark.parametrize(
+    "f", [in_two_places, known_by_a_name, known_by_a_part, in_the_next_iteration], ids=lambda f: f.__name__
+)
 def test_writes_that_another_name_would_see_are_refused(f):
     """Items that change their places keep who else has them."""
     with pytest.raises(TraceError, match="stands for, too"):

@@ -181,9 +181,11 @@ class CopyInsertion(Calls):
                 raise self.stale(node, copy)
 
     def check_copies_of_iteration(self, s: ast.AST, before: Mapping[str, frozenset[str]], written: set[str]) -> None:
-        """Refuse copies that an iteration makes and leaves to the next one, in which their originals are `written`."""
+        """Refuse copies that an iteration makes and leaves to the next one, in which they or their originals are
+        `written`."""
         for copy, originals in self.shared.read_only_copies.items():
-            if (originals - before.get(copy, frozenset())) & written:
+            new = originals - before.get(copy, frozenset())
+            if new & written or (new and copy in written):
                 raise self.stale(s, copy)
 
     temporaries: frozenset[str] = frozenset()  # arrays that are only known to this function, as its arguments
