@@ -219,6 +219,27 @@ def test_a_constant_decides_the_form_of_results():
     np.testing.assert_allclose(pull((0.0, 1.0))[0], (X - X.mean()) / 2)
 
 
+def exchanged(a, b):
+    return b, a
+
+
+def decided_in_turn(pair, x, k, flag):
+    """Only where `flag` is known does `k` decide what is generated."""
+    y = x * pair[0]
+    if not flag:
+        y = x * 2.0
+    y, x = exchanged(x, y)
+    if k == 3:
+        y = x
+    return np.sum(np.sin(y)) * pair[0] + pair[1] * k
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("flag", [True, False])
+def test_constants_that_only_others_make_decide(k, flag):
+    check_derivatives(decided_in_turn, (0.4, 0.7), X, k, flag, compiled=False)
+
+
 # Functions.
 
 

@@ -189,7 +189,8 @@ class Source:
         return self.name, self.file, self.first + self.node.lineno, self.node.col_offset
 
     def with_flat_tuples(self, forms: tuple) -> Source:
-        """This source with a parameter per item of each tuple argument; `forms` are the forms of the arguments."""
+        """This source with a parameter per item of each tuple argument; `forms` are the forms of the arguments. If it
+        has such parameters already, some of them become constants."""
         source, free = copy.copy(self), Names(all_names(self.node))
 
         def named(name: str, form: Any) -> Packed:
@@ -202,7 +203,14 @@ class Source:
                 *(named(free.fresh(f"{name}_{k}") if f is None else f"{name}_{k}", f) for k, f in inner),
             ]
 
-        source.packs = {p: named(p, f) for p, f in zip(self.signature.parameters, forms, strict=True)}
+        packs = {p: named(p, f) for p, f in zip(self.signature.parameters, forms, strict=True)}
+
+        def renewed(pack: Packed) -> Packed:
+            if isinstance(pack, list):
+                return [pack[0], *map(renewed, pack[1:])]
+            return packs[pack] if isinstance(pack, str) else pack
+
+        source.packs = {p: renewed(pack) for p, pack in self.packs.items()} or packs
         flat = [n for p in source.packs.values() for n in _flat(p)]
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         source.signature = inspect.Signature([inspect.Parameter(n, kind) for n in flat])
