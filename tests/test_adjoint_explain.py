@@ -70,6 +70,14 @@ def test_parallel_loops_and_local_reversal_are_explained():
     assert "for i in range(1, x.size): reversed from the last iteration, since iterations share y_bar" in loops
 
 
+def test_checkpoints_are_in_the_code():
+    adj = nb.adjoint(heat, checkpoint=2)
+    found = sections(adj.explain(np.ones(5), 0.1, 3))
+    assert "snapshots" in found["Generated code"]
+    assert found["Generated code"] in adj._generated((np.ones(5), 0.1, 3)).text
+    assert "sum1: recorded on the tape sum1_tape, since it is computed" in found["Stored values"]
+
+
 def test_nothing_is_stored_where_nothing_is_lost():
     def square(x):
         return x * x

@@ -38,8 +38,6 @@ from .arguments import (
 )
 from .checkpoint_options import CheckpointOptions
 from .codegen.checkpoint_levels import check, choose_loops
-from .codegen.module_source import module
-from .codegen.reverse_sweep import AdjointBuilder
 from .explanation import explanation
 from .flattened_arguments import FlattensArguments
 from .frontend.large_systems import are_large
@@ -50,7 +48,6 @@ from .frontend.wrapped_calls import source_of
 from .ir.passes import Pass, checked, enabled, recorded, without
 from .ir.statements import Alloc, Function, If, walk
 from .ir.type_inference import infer
-from .planning import plan
 from .pullback import Pullback
 from .unit_axes import UnitAxis, broadcasting_axes
 from .variants import AdjointVariant, CheckpointedVariant, SplitVariant, TangentVariant
@@ -488,9 +485,8 @@ class Adjoint(_Differentiated):
         like = self._generated(args).f
         with recorded() as history:
             f, wrt = self._lowered(source, ranks, kinds, single, doubles, like.unit_axes, like.large_systems)
-            reverse = AdjointBuilder(f, plan(f, set(wrt)), wrt)
-            text = module(reverse.source(), f, reverse.free)
-        return explanation(history, reverse, text)
+            program = self._generate(f, wrt)
+        return explanation(history, program.reverse, program.text)
 
     def _primal(self, args: tuple) -> tuple:
         """Call the function itself, compiled; its results."""
