@@ -92,6 +92,21 @@ def stacks(v):
     return total + v[waiting[0]] * (3.0 if waiting and done else 1.0)
 
 
+def lists_as_tests(v):
+    """Lists that are made whole, and those that begin with items."""
+    large, rest = [e * e for e in v if e > 0.1], [e for e in v if e > 50.0]
+    total = sum(large) if large and not rest else v[0]
+    if rest or not large:
+        total += 100.0
+    waiting = [(0, len(v) - 1)]
+    while waiting:
+        i, j = waiting.pop()
+        total += v[i] * v[j]
+        if i + 1 < j:
+            waiting.append((i + 1, j))
+    return total + (1.0 if not v[1:2] else 2.0 * v[1])
+
+
 def joined_tuples(v):
     y = []
     for i in range(len(v)):
@@ -232,7 +247,8 @@ def used_in_a_function(v):
     return np.sum(np.sin(w)) + np.sum(shifted(v))
 
 
-ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, stacks, joined_tuples, counted, only_element, distinct,
+ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, stacks, lists_as_tests, joined_tuples, counted,
+            only_element, distinct,
             methods_of_an_array_from_outside, methods_of_strings, numbers_with_dtypes, repeated, sorted_with_keywords,
             kinds_of_dtypes, annotated, bound_again, views_in_a_branch, reshaped_transposes,
             used_in_a_function]  # fmt: skip

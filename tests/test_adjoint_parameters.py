@@ -193,6 +193,7 @@ def test_keywords_are_those_of_a_call():
         (((), {"u": U, "c": 2.0}), "positional.only"),
         (((U, 1.0), {"c": 2.0}), "multiple values for argument 'c'"),
         (((U,), {"dt": 2.0}), "missing a required argument: 'c'"),
+        (((U,), {"dt": 2.0, "q": 1}), "unexpected keyword argument 'q'"),
     ):
         for form in (adj.value_and_grad, adj.vjp, adj.compiled, adj.report, adj.parallel):
             with pytest.raises(AttrError, match=text):

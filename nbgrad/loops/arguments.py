@@ -157,7 +157,10 @@ def bind_arguments(source: Source, args: tuple, kwargs: dict[str, Any]) -> tuple
         named = [n for n, p in source.signature.parameters.items() if p.kind is p.KEYWORD_ONLY]
         positional = [n for n in parameters(source) if n not in named]
         listing = ", ".join([*positional, *(["*", *named] if named else [])])
-        raise AttrError(f"{source.name}: {err}; its parameters are ({listing})") from None
+        any_name = _has_kind(source, inspect.Parameter.VAR_KEYWORD)
+        unknown = [n for n in kwargs if n not in source.signature.parameters and not any_name]
+        what = f"got an unexpected keyword argument '{unknown[0]}'" if unknown else err  # rather than what is missing
+        raise AttrError(f"{source.name}: {what}; its parameters are ({listing})") from None
     binding.apply_defaults()
     return tuple([_signed(binding.arguments[n]) for n in parameters(source)])
 

@@ -6,11 +6,12 @@ Statements that an operand needs go into a branch, so they run only if Python wo
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from ..ir.statements import Assign, Block, If
-from ..ir.terms import Logical, Select, Term, Unary, Variable
+from ..ir.statements import Assign, Block, Check, If
+from ..ir.terms import FALSE, ONE, TRUE, ZERO, Compare, Logical, Select, Term, Unary, Variable
 from .array_expressions import ArrayExpr, Elementwise, Leaf, Op, Scalar, SelectExpr, Static, TupleExpr, combine, leaves
 from .mod_ref import modified_arrays
 from .partial_evaluation import deciding_parameters, static_truth
@@ -23,7 +24,7 @@ from .views import View
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["lower_boolean", "lower_conditional"]
+__all__ = ["lower_boolean", "lower_conditional", "truth"]
 
 
 def _lowered_operand(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, Block]:
@@ -43,13 +44,33 @@ def _scalar_operand(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Term:
     return tree.term
 
 
-def lower_boolean(low: Expressions, node: ast.BoolOp) -> ArrayExpr:
-    """Lower ``a and b`` or ``a or b``; statements that `b` needs go into a branch."""
+def truth(low: Expressions, node: ast.expr) -> Term:
+    """Lower a test: of a list whether it has items, of an array its only element, as in NumPy."""
+    return lower_boolean(low, node, _truth).term if isinstance(node, ast.BoolOp) else _truth(low, node, low.tree(node))
+
+
+def _truth(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Term:
+    if isinstance(tree, Scalar):
+        return tree.term
+    if isinstance(tree, TupleExpr):
+        return TRUE if tree.items else FALSE
+    view = low.view_of(tree, node)
+    if low.is_list(tree):
+        return Compare((">",), (low.shape(view)[0], ZERO))
+    for n in low.shape(view):
+        if n is not ONE:
+            what = f"{low.source.name}: the array {unparse(node)}, which has not one element, as a test"
+            low.emit(Check(Compare(("!=",), (n, ONE)), f"{what}; use np.any or np.all", "ValueError"))
+    return view.at([ZERO] * view.rank)
+
+
+def lower_boolean(low: Expressions, node: ast.BoolOp, operand_term: Callable[..., Term] = _scalar_operand) -> Scalar:
+    """Lower ``a and b`` or ``a or b``, of the terms of its operands; statements that `b` needs go into a branch."""
     op = "and" if isinstance(node.op, ast.And) else "or"
-    result = _scalar_operand(low, node.values[0], low.tree(node.values[0]))
+    result = operand_term(low, node.values[0], low.tree(node.values[0]))
     for operand in node.values[1:]:
         tree, before = _lowered_operand(low, operand)
-        value = _scalar_operand(low, operand, tree)
+        value = operand_term(low, operand, tree)
         if before:
             truth = Variable(low.fresh_scalar("truth", result, final=False))
             low.out.append(If(truth if op == "and" else Unary("not", truth), [*before, Assign(truth.name, value)], []))
@@ -65,7 +86,7 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     decision = static_truth(low, node.test)
     if decision is not None:
         return low.tree_or_static(node.body if decision else node.orelse)
-    test = low.value(node.test)
+    test = truth(low, node.test)
     deciding = deciding_parameters(low, test)
     low.shared.may_decide |= deciding
     (first, before), (second, other) = _lowered_operand(low, node.body), _lowered_operand(low, node.orelse)

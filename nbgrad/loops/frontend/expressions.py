@@ -42,7 +42,7 @@ from .array_expressions import (
     is_table,
 )
 from .comparisons import lower_comparison
-from .conditional_expressions import lower_boolean, lower_conditional
+from .conditional_expressions import lower_boolean, lower_conditional, truth
 from .dictionaries import dictionary_of, lasting
 from .element_types import called_function
 from .function_table import MODULES
@@ -149,6 +149,8 @@ class Expressions(Slices):
                 inverted = self.tree(node.operand)  # of boolean arrays, it is "not"
                 op = "not" if inverted.rank and element_kind(self, inverted) == "bool" else "~"
                 return combine(partial(Unary, op), [inverted])
+            case ast.UnaryOp(op=ast.Not()):
+                return Scalar(Unary("not", truth(self, node.operand)))
             case ast.UnaryOp():
                 operand = self.as_operands(node, [self.tree(node.operand)])
                 return combine(lambda a: fold_negation(Unary(UNARY[type(node.op)], a)), operand)

@@ -13,7 +13,7 @@ from ...core.source_text import identifier
 from ...errors import TraceError
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If
-from ..ir.terms import FALSE, ONE, TRUE, ZERO, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
+from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import (
     ArrayExpr,
@@ -22,6 +22,7 @@ from .array_expressions import (
     Static,
     form_of,
 )
+from .conditional_expressions import truth
 from .exception_handling import attempt_of, lower_attempt, raised_error
 from .function_table import MODULES, refuse_call
 from .growing_lists import append_item
@@ -337,17 +338,7 @@ class Lowering(Results, Iteration):
 
     def test(self, node: ast.expr) -> Term:
         self.walrus_in = self.root_expression = node
-        tree = self.tree(node)
-        if isinstance(tree, Scalar):
-            return tree.term
-        if not tree.rank:
-            return self.value(node)  # refuses it
-        view = self.view_of(tree, node)  # NumPy takes the only element of an array as a test
-        lengths = [n for n in self.shape(view) if n is not ONE]
-        for n in lengths:
-            what = f"{self.source.name}: the array {unparse(node)}, which has not one element, as a test"
-            self.emit(Check(Compare(("!=",), (n, ONE)), f"{what}; use np.any or np.all", "ValueError"))
-        return view.at([ZERO] * view.rank)
+        return truth(self, node)
 
     walrus_in: ast.expr | None = None
 
