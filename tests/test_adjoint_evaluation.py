@@ -252,3 +252,23 @@ def indexed(a, places, n):
 def test_checks_of_loops_without_iterations_read_no_elements():
     with uncompiled():
         assert nb.adjoint(indexed).value_and_grad(np.ones(3), np.zeros(0, int), 0)[0] == 3.0
+
+
+def set_in_a_branch(x, s, flag):
+    if flag:
+        k = np.sin(s)
+        for _ in range(3):
+            x[0] = np.cos(s + k)
+    return x[0] * s
+
+
+@pytest.mark.parametrize("flag", [0, 1])
+def test_what_a_branch_sets_is_not_read_where_it_is_not_taken(flag):
+    """The factor sin(s + k) of the second derivative stays in the branch."""
+    x = V.copy()
+    with uncompiled(shuffle=False):
+        products = nb.adjoint(set_in_a_branch).hvp((x, 0.3, flag), (V, 1.0, None))
+    step = 1e-6
+    ahead, behind = (nb.adjoint(set_in_a_branch).value_and_grad(V + e * V, 0.3 + e, flag)[1] for e in (step, -step))
+    for product, a, b in zip(products[:2], ahead, behind, strict=False):
+        np.testing.assert_allclose(product, (a - b) / (2 * step), atol=1e-8)

@@ -188,3 +188,17 @@ def test_the_real_part_of_an_array_is_a_view():
 
     with uncompiled():
         check_derivatives(halved, X)
+
+
+def exchanged(x, y):
+    y, x = x, y
+    return np.tanh(x * 0.3 + y)
+
+
+@pytest.mark.parametrize(("first", "second"), [(np.float32, np.float64), (np.float64, np.float32)])
+def test_results_of_arguments_of_two_dtypes(first, second):
+    """The widest dtype counts, by whatever name its array is known."""
+    x, y = X.astype(first), (2 * X).astype(second)
+    value = nb.adjoint(exchanged).vjp(x, y).value
+    assert value.dtype == np.float64
+    np.testing.assert_allclose(value, exchanged(x, y), rtol=1e-6)  # NumPy rounds x * 0.3 to float32

@@ -372,7 +372,9 @@ class Scope(IntegerBounds):
         }
         if len(dtypes) > 1 and not dtypes.keys() <= is_wide.keys():
             return DTYPES["float"]
-        return max(dtypes, key=lambda dtype: is_wide.get(dtype, False), default=DTYPES["float"])
+        if not dtypes or (len(dtypes) > 1 and any(map(is_wide.get, dtypes))):
+            return DTYPES["float"]  # not that of a parameter, whose name may be bound to another one by then
+        return next(iter(dtypes))
 
     def kind_of_tree(self, tree: ArrayExpr) -> str:
         """The kind of the elements of `tree`, or "" where that is not known yet."""

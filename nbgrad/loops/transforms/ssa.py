@@ -12,6 +12,7 @@ from ..ir.statements import (
     Assign,
     Block,
     Function,
+    If,
     Loop,
     ScalarOrigin,
     Statement,
@@ -114,6 +115,8 @@ class _Factors:
         self.top = f.body
         self.at = f.body.index(around)
         self.changed = {n for s in walk([around]) for n in writes(s)}
+        executed = [s for s in self.top[: self.at] if not isinstance(s, If | Loop)]
+        self.assigned = {*f.parameters, *(n for s in executed for n in writes(s))}
 
     def named(self, term: Term) -> Term:
         """`term`, with names for its factors."""
@@ -126,8 +129,11 @@ class _Factors:
         return self.name(term) if len(active) > 1 or (active and calls) else term
 
     def fixed(self, term: Term) -> bool:
-        """Whether an active term has the same value throughout, and is made of scalars only."""
+        """Whether an active term has the same value throughout, also where no branch was taken before, and is made of
+        scalars only."""
         if not self.algebra.depends(term) or any(map(_has_axes_or_branches, subterms(term))):
+            return False
+        if not term.reads <= self.assigned:
             return False
         return not term.reads & self.changed and not any(self.f.ranks.get(n) for n in term.reads)
 
