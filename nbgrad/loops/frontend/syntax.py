@@ -87,8 +87,8 @@ def own_nodes(node: ast.AST) -> list[ast.AST]:
 
 
 def copy_tree(tree: Any) -> Any:
-    """A copy of a tree, as :func:`copy.deepcopy` makes it, several times faster: nodes of contexts and operators, and
-    what else nodes have, are shared, and so are trees that are lowered already."""
+    """A copy of a tree, or of a list of trees, as :func:`copy.deepcopy` makes it, several times faster: nodes of
+    contexts and operators, and what else nodes have, are shared, and so are trees that are lowered already."""
     done: dict[int, ast.AST] = {}
 
     def twin(node: ast.AST) -> ast.AST:
@@ -108,7 +108,7 @@ def copy_tree(tree: Any) -> Any:
                     held[name] = twin(value)
         return new
 
-    return twin(tree)
+    return [twin(t) for t in tree] if isinstance(tree, list) else twin(tree)
 
 
 class Transformer:
