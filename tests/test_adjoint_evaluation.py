@@ -233,6 +233,35 @@ def test_refused(f):
         nb.adjoint(f).value_and_grad(V, 0.5)
 
 
+def with_a_copy(x, y):
+    row = y.copy()
+    row, x = x, row
+    return x[0] * row[1]
+
+
+def test_arrays_of_two_kinds_do_not_change_places():
+    for args in ((V, np.arange(4)), (np.arange(4), V)):
+        with pytest.raises(TraceError, match="a swap of arrays of different kinds in 'row, x = x, row'"):
+            nb.adjoint(with_a_copy).vjp(*args)
+
+
+def read_alone(x, y):
+    total = 0.0
+    for k in range(3):
+        x, y = y, x
+        total = np.sin(total + x[k] * y[0])
+    return total
+
+
+@pytest.mark.parametrize("how", [{}, {"checkpoint": 2}], ids=str)
+def test_what_only_changes_names_is_no_output(how):
+    x = V.copy()
+    x.setflags(write=False)
+    with uncompiled(shuffle=False):
+        pull = nb.adjoint(read_alone, **how).vjp(x, V * 2)
+    assert pull.outputs == ("total",)
+
+
 def test_rows_of_one_matrix_change_places():
     def f(x):
         m = x * 1.0

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Container, Mapping
 
 from ..ir.statements import Assign, Check, If, Swap
-from ..ir.terms import FALSE, TRUE, Compare, Constant, Shape, Unary, Variable, integer
+from ..ir.terms import FALSE, TRUE, ZERO, Compare, Constant, Element, Shape, Unary, Variable, integer
 from .array_expressions import ArrayExpr, Elementwise, Leaf, SelectExpr, TupleExpr, copy_of_values, leaves
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
@@ -84,8 +84,12 @@ class CopyInsertion(Calls):
                 self.copy_where_rebound(group, parameters)
             elif self.inlined or self.shared.swap_copies_only or group & returned:
                 self.require_separate(group, parameters)
+                written = group & modified_arrays(self.source, without_swaps(self.source.node))
                 for name in parameters:
-                    self.copy_for_swap(name, self.arrays[name])
+                    if written:
+                        self.copy_for_swap(name, self.arrays[name])
+                    else:  # and no memory of the caller's
+                        self.bind_owned_copy(name, self.copy_of(self.arrays[name], self.source.node, ""))
         swapped = set().union(*groups)  # of arrays, these have been copied
         for name in sorted((self.rebound | swapped) & set(self.tuples)):
             tree = self.several(self.tuples[name])
@@ -324,11 +328,10 @@ class CopyInsertion(Calls):
         first = owned[names[0]]
         for n in names[1:]:
             a, b = first, owned[n]
-            if (
-                self.lowered_function.ranks[a] != self.lowered_function.ranks[b]
-                or self.lowered_function.kinds[a] != self.lowered_function.kinds[b]
-            ):
-                raise self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
+            refused = self.source.refuse(s, "a swap of arrays of different kinds", "use arrays of one rank and dtype")
+            if (rank := self.lowered_function.ranks[a]) != self.lowered_function.ranks[b]:
+                raise refused
+            self.lowered_function.assumed_kinds.append((a, [Element(b, (ZERO,) * rank)], refused))
             message = f"{self.lowered_function.name}: {names[0]} and {n} change places and have different shapes"
             self.emit(Check(Compare(("!=",), (Shape(a), Shape(b))), message))
             if self.shared.over_allocated & {a, b}:
