@@ -90,7 +90,7 @@ def elements(n: int) -> str:
     return f"def f(u, a):\n{lines}    return u[0]\n"
 
 
-def turn(n: int) -> str:
+def iteration(n: int) -> str:
     """`n` statements in a loop."""
     lines = "".join(f"        v{k + 1} = v{k} * a + {k}.5 * math.sin(v{max(k - 2, 0)})\n" for k in range(n))
     head = "def f(u, a):\n    s = 0.0\n    for i in range(u.size):\n        v0 = u[i]\n"
@@ -117,7 +117,7 @@ KINDS: dict[str, tuple[Callable[[int], str], list[int]]] = {
     "straight": (straight, LONG),
     "again": (again, LONG),
     "elements": (elements, LONG),
-    "turn": (turn, LONG),
+    "iteration": (iteration, LONG),
     "many": (many, LONG),
     "called": (called, LONG),
 }

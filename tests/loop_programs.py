@@ -36,7 +36,7 @@ def examples():
 
 
 def shuffled(*bounds):
-    """The turns of a parallel loop, in another order."""
+    """The iterations of a parallel loop, in another order."""
     return np.random.default_rng(7).permutation(np.arange(*bounds)).tolist()
 
 
@@ -68,7 +68,7 @@ def plain_module(name, source, tapes=()):
 
 @contextmanager
 def uncompiled(shuffle=True):
-    """Let Python run what is generated. Parallel turns are shuffled."""
+    """Let Python run what is generated. Parallel iterations are shuffled."""
 
     def plain(name, source, tapes=()):
         if shuffle:
@@ -159,7 +159,7 @@ def agrees(f, args, *, h=1e-6, rtol=2e-6, seed=0):
     scale = max(1.0, sum(np.sum(np.abs(g * d)) for g, d in zip(gradients, directions, strict=True)))
     assert abs(found - forward) <= 1e-12 * scale, (found, forward, adj.source)
     assert abs(found - expected) <= rtol * scale, (found, expected, adj.source)
-    # In one function, as for value_and_grad, where turns of loops may be undone at once.
+    # In one function, as for value_and_grad, where iterations of loops may be undone at once.
     whole = pull._generated(copies(pull._args), dict(zip(names, weights, strict=True)), pull._results)[1]
     at_once = sum(np.sum(g * d) for g, d in zip(whole, directions, strict=True))
     assert abs(at_once - found) <= 1e-10 * scale, (at_once, found, adj.source)

@@ -44,7 +44,7 @@ def both(v, w):
 
 
 def trail(v, w):
-    """Names as loops that are made have them; in some turns they are what they were before."""
+    """Names as loops that are made have them; in some iterations they are what they were before."""
     s = 0.0
     for e, d in zip(v, w):
         if e > 0.12 or s == 0.0:
@@ -234,7 +234,7 @@ class ArrayProgram(Program):
         return [*made, *([head, *indent(uses)] if head else uses)]
 
     def lengths(self):
-        """Arrays that have another length in each turn."""
+        """Arrays that have another length in each iteration."""
         r, v = self.random, self.name("v")
         made = r.choice([f"np.tanh(x[q:] + w[:-q] * {self.atom()})", f"np.cumsum(w[:q]) * {self.atom()}",
                          "np.full(q, 1.0) * p", f"np.outer(x[q:], w[:q])[-1] * {self.atom()}",

@@ -141,7 +141,7 @@ class Program:
                           "u[1, :] = 0.5 * u[:, 2]", "x, w = w, x", "w[:3] *= u[0, 1:]", "x[:] = 0.3"])]  # fmt: skip
 
     def stencil(self):
-        """A loop whose turns are independent, and that reads neighbours."""
+        """A loop whose iterations are independent, and that reads neighbours."""
         r = self.random
         name = next(n for n in "ijklm" if n not in [v for v, _, _ in self.loops])
         low, high = r.choice([(1, 4), (0, 4), (2, 3), (1, 3)])
@@ -264,7 +264,7 @@ class Program:
                                      ("range(3 if n > 2 else 2, -1, -1)", (0, 4)),
                                      ("range(0, 4 if a < 9.0 else 2)", (0, 4))])  # fmt: skip
         if shadowed is not None and not shadowed[1] <= bounds[0] <= bounds[1] <= shadowed[2]:
-            bounds = shadowed[1:]  # or it could be too large in the next turn of a loop around
+            bounds = shadowed[1:]  # or it could be too large in the next iteration of a loop around
             target, head = name, f"range({bounds[0]}, {bounds[1]})"
         self.loops.append((name, *bounds))
         self.numbers += [value] * (value in target)

@@ -59,30 +59,30 @@ def same(f, args, counts=(1, 2, 5), loop=None):
 
 
 @cache
-def fewest(turns, snapshots):
+def fewest(trips, snapshots):
     """The fewest iterations that must run besides the recorded ones, by exhaustive search."""
-    if turns <= 1:
+    if trips <= 1:
         return 0
     if snapshots == 1:
-        return turns * (turns - 1) // 2
-    return min(m + fewest(turns - m, snapshots - 1) + fewest(m, snapshots) for m in range(1, turns))
+        return trips * (trips - 1) // 2
+    return min(m + fewest(trips - m, snapshots - 1) + fewest(m, snapshots) for m in range(1, trips))
 
 
-def test_the_schedule_runs_as_few_turns_as_possible():
+def test_the_schedule_runs_as_few_iterations_as_possible():
     names: dict = {}
     exec(module_source.routines({"ahead"}).replace("@njit\n", ""), names)
 
-    def count(turns, snapshots):
-        if turns <= 1:
+    def count(trips, snapshots):
+        if trips <= 1:
             return 0
-        m = names["ahead"](turns, snapshots)
-        rest = count(turns - m, snapshots - 1) if turns - m > 1 else 0
+        m = names["ahead"](trips, snapshots)
+        rest = count(trips - m, snapshots - 1) if trips - m > 1 else 0
         return m + rest + count(m, snapshots)
 
     for snapshots in (1, 2, 3, 4, 7):
-        for turns in (0, 1, 2, 3, 4, 5, 9, 10, 11, 25, 40):
-            found = rerun_iterations(turns, snapshots)
-            assert found == fewest(turns, snapshots) == count(turns, snapshots), (turns, snapshots)
+        for trips in (0, 1, 2, 3, 4, 5, 9, 10, 11, 25, 40):
+            found = rerun_iterations(trips, snapshots)
+            assert found == fewest(trips, snapshots) == count(trips, snapshots), (trips, snapshots)
     assert rerun_iterations(1000, 10) == 4 * 1000 - 364
 
 
@@ -93,7 +93,7 @@ def counted(x, n, count):
             x[i] = np.sin(x[i]) + 0.1 * t
 
 
-def test_turns_that_run(uncompiled, monkeypatch):
+def test_iterations_that_run(uncompiled, monkeypatch):
     x = np.linspace(0.1, 0.9, 4)
     for n, k in ((0, 2), (1, 1), (7, 1), (20, 3), (30, 100)):
         adj = nb.adjoint(counted, checkpoint=k)
@@ -160,7 +160,7 @@ def overwritten(x, n, ends):
     return w, last, first
 
 
-def test_results_that_turns_would_overwrite(uncompiled):
+def test_results_that_iterations_would_overwrite(uncompiled):
     same(overwritten, (np.linspace(0.5, 0.9, 4), 4, np.zeros(2)))
 
 
@@ -294,13 +294,13 @@ def returns(x, tolerance):
 
 
 @pytest.mark.parametrize("f", [unknown, leaves, returns])
-def test_loops_whose_number_of_turns_is_not_known(f, uncompiled):
+def test_loops_whose_trip_count_is_not_known(f, uncompiled):
     """They run once before, to count their iterations."""
     x = np.linspace(0.3, 0.8, 3)
     for limit in (0.5, 1.2, 30.0) if f is unknown else (0.9, 1e-3, -1.0):
         adj = same(f, (x, limit), (1, 2, 50))
-        turns = nb.adjoint(f, checkpoint="auto", memory=1).report(x, limit)
-        assert "iterations run again" in turns
+        trips = nb.adjoint(f, checkpoint="auto", memory=1).report(x, limit)
+        assert "iterations run again" in trips
     assert adj.report(x, limit)["50 snapshots of " + ", ".join(adj._last.reverse.levels[0].state)] > 0
 
 

@@ -230,13 +230,13 @@ def test_compiled():
     agrees(held_no_more, (normal(6), 0.7))
 
 
-@pytest.mark.parametrize("turns", [0, 1, 7])
-def test_places_with_checkpoints(turns):
+@pytest.mark.parametrize("trips", [0, 1, 7])
+def test_places_with_checkpoints(trips):
     x = normal(6)
     with uncompiled():
-        value, (x_bar, _) = nb.adjoint(stepping).value_and_grad(x, turns)
-        found, (found_bar, _) = nb.adjoint(stepping, checkpoint=2).value_and_grad(x, turns)
-        agrees(stepping, (x, turns))
+        value, (x_bar, _) = nb.adjoint(stepping).value_and_grad(x, trips)
+        found, (found_bar, _) = nb.adjoint(stepping, checkpoint=2).value_and_grad(x, trips)
+        agrees(stepping, (x, trips))
     assert value == found
     np.testing.assert_array_equal(x_bar, found_bar)
 

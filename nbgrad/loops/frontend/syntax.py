@@ -43,26 +43,31 @@ def written_name(name: str) -> str:
     return re.sub(r"\.(\d+)", r"[\1]", name)
 
 
-#: Fields that hold no child nodes, beside contexts and operators.
-_NO_CHILDREN = {"ctx", "op", "ops", "id", "arg", "attr", "kind", "name", "asname", "module", "level", "type_comment"}
+#: Fields that hold no child nodes, or contexts and operators.
+_NO_CHILDREN = {
+    *("ctx", "op", "ops", "id", "arg", "attr", "kind", "name", "asname", "module", "level", "type_comment"),
+    *("simple", "conversion", "is_async", "rest", "lineno", "tag", "kwd_attrs"),
+}
 #: The fields that may hold child nodes, by type of node.
 _CHILD_FIELDS: dict[type, tuple[str, ...]] = {
     kind: tuple([name for name in kind._fields if name not in _NO_CHILDREN])
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.AST)
-} | {ast.Constant: (), ast.Name: ()}
-#: The fields with lists that may hold strings or None.
-_MIXED_FIELDS = {"names", "keys", "kw_defaults", "kwd_attrs"}
+} | {ast.Constant: (), ast.Name: (), ast.MatchSingleton: (), ast.Global: (), ast.Nonlocal: ()}
+_INNER_NODES = {kind for kind, fields in _CHILD_FIELDS.items() if fields}
+#: The fields with lists that may hold None.
+_MIXED_FIELDS = {"keys", "kw_defaults"}
 
 
 def children(node: ast.AST) -> list[ast.AST]:
     """The child nodes, without contexts and operators."""
     nodes: list[ast.AST] = []
+    held = node.__dict__
     for name in _CHILD_FIELDS.get(type(node), ()):
-        value = getattr(node, name, None)
+        value = held.get(name)
         if type(value) is list:
-            nodes += [n for n in value if isinstance(n, ast.AST)] if name in _MIXED_FIELDS else value
-        elif isinstance(value, ast.AST):
+            nodes += [n for n in value if n is not None] if name in _MIXED_FIELDS else value
+        elif value is not None:
             nodes.append(value)
     return nodes
 
@@ -71,7 +76,7 @@ def subtrees(tree: ast.AST) -> list[ast.AST]:
     """All nodes of a tree, breadth first, without contexts and operators; much faster than :func:`ast.walk`."""
     nodes = [tree]
     for node in nodes:
-        if _CHILD_FIELDS.get(type(node), ()):
+        if type(node) in _INNER_NODES:
             nodes += children(node)
     return nodes
 

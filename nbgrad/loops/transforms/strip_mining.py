@@ -6,6 +6,7 @@ in the cache, so that the rest of the loop is vectorized; they are added in the 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -26,13 +27,14 @@ def strip_mined(loop: For, named: Callable[[str], str]) -> For:
     steps = [item for item in loop.body if isinstance(item, Step)]
     if loop.step is not ONE or not all(isinstance(item, Step | Comment) for item in loop.body):
         return loop
+    mentions = Counter(n for s in steps for n in {s.name, *reads(*s.evaluated())})
     block, stop = Variable(named("block")), Variable(named("block_stop"))
     place = (Binary("-", Variable(loop.index), block),)
     inside: list[Item] = []
     sums: list[Item] = []
     buffers: dict[str, Term] = {}
     for item in loop.body:
-        terms = _terms_of(item, steps) if isinstance(item, Step) else []
+        terms = _terms_of(item) if isinstance(item, Step) and mentions[item.name] == 1 else []
         if not isinstance(item, Step) or not terms:
             inside.append(item)
             continue
@@ -88,12 +90,10 @@ def _with_terms(value: Term, terms: list[Term]) -> Term:
     return Binary(value.op, _with_terms(value.left, terms[:-1]), terms[-1])
 
 
-def _terms_of(step: Step, steps: list[Step]) -> list[Term]:
-    """What a step adds to and subtracts from a scalar that no other one reads or sets; none of other steps."""
+def _terms_of(step: Step) -> list[Term]:
+    """What a step adds to and subtracts from a scalar; none of other steps."""
     total = step.target
     if not isinstance(total, Variable) or step.reassociable:
-        return []
-    if any(other is not step and total.name in {other.name, *reads(*other.evaluated())} for other in steps):
         return []
     if step.assign_op == "=":
         return summands(total, step.value)
