@@ -183,3 +183,26 @@ def test_checkpoints(n):
         ways = [nb.adjoint(steps, **how).vjp(u.copy(), 0.3, d, n)((weights,)) for how in ({}, {"checkpoint": 2})]
     for a, b in zip(*ways, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def copied_once(x, y):
+    y = y * 1.0
+    s = np.sum(np.sin(y))
+    z = np.empty(x.size)
+    for i in range(x.size):
+        z[i] = x[i] * x[i]
+    for i in range(x.size):
+        y[i] = z[i]
+    return s * np.sum(np.sin(y) * x)
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+def test_loops_that_are_run_again_copy(count):
+    """The copies themselves are in the loop with checkpoints."""
+    x, y = normal(4), normal(4)
+    with uncompiled(shuffle=False):
+        value, gradients = nb.adjoint(copied_once, checkpoint=count).value_and_grad(x, y)
+        expected, others = nb.adjoint(copied_once).value_and_grad(x, y)
+    assert value == expected == copied_once(x, y)
+    for a, b in zip(gradients, others, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)

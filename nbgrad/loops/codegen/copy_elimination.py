@@ -77,11 +77,17 @@ class CopyElimination:
             return  # a float32 array may round what is stored into it
         for block in (f.body, *(b for s in walk(f.body) for b in nested_blocks(s))):
             for first, between, second in _loop_pairs(block):
-                self._replace_copy(first, between, second)
+                if not self._has_checkpoints(first) and not self._has_checkpoints(second):
+                    self._replace_copy(first, between, second)
         loops = [s for s in walk(f.body) if isinstance(s, Loop)]
         self.dead_statements |= {
             p for p in loops if all(s in self.dead_statements or isinstance(s, Loop) for s in walk(p.body))
         }
+
+    def _has_checkpoints(self, loop: Loop) -> bool:
+        """Whether iterations of a loop are rerun from checkpoints: as the function has them, with all its copies. And
+        tapes hold the values of one of them."""
+        return any(loop not in self.plan.enclosing[s] for s in loop.body)
 
     def _replace_copy(self, first: Loop, between: Block, second: Loop) -> None:
         """Replace a copy in `second`, if the value stored in `first` can be recomputed there."""
@@ -144,12 +150,10 @@ class CopyElimination:
             if self.f.ranks.get(n):
                 continue
             definitions = [s for s in self.plan.defined if isinstance(s, Assign) and s.name == n]
-            around = [k for k, p in enumerate(loops, 1) if len(definitions) == 1 and definitions[0] in p.body]
-            if not around:
+            if len(definitions) != 1 or not any(definitions[0] in p.body for p in loops):
                 return None
             tape = self.tapes.get(definitions[0]) if definitions[0] in self.plan.stored_definitions else None
-            # With checkpoints in one of the loops, a tape has the values of its latest iteration alone.
-            if tape is not None and tape.sizes and set(loops[: around[0]]) <= set(tape.loops):
+            if tape is not None and tape.sizes:
                 available: Term | None = tape.slot(tape.index)
             else:
                 available = self._available_value(definitions[0].value, loops, moving)
