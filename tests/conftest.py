@@ -3,6 +3,7 @@
 ``NBGRAD_EXAMPLES=10000 pytest tests/test_random_shapes.py tests/test_indexing.py`` tries more.
 """
 
+import gc
 import os
 import sys
 
@@ -23,6 +24,7 @@ settings.register_profile(
 )
 settings.load_profile("nbgrad")
 passes.VERIFIES = True  # between all passes over loops
+gc.set_threshold(20_000, 20, 20)  # code is generated from many small objects
 
 #: Tests for GPUs are run by tests/test_cuda.py, and by hand where there is one.
 collect_ignore = [] if any("cuda" in argument for argument in sys.argv) else ["cuda"]
@@ -31,6 +33,14 @@ collect_ignore = [] if any("cuda" in argument for argument in sys.argv) else ["c
 @pytest.fixture
 def rng():
     return np.random.default_rng(11)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def settled_objects():
+    """What the tests of other modules left, compiled code for the most part, is looked at by no collection any more:
+    these take seconds in the end."""
+    gc.collect()
+    gc.freeze()
 
 
 #: The tests of loops that LLVM optimizes as for users: of programs, and of passes that are there for it.
