@@ -2,6 +2,7 @@
 
 import ctypes
 import importlib.util
+from collections import namedtuple
 
 import numba
 import numpy as np
@@ -105,6 +106,47 @@ def lists_as_tests(v):
         if i + 1 < j:
             waiting.append((i + 1, j))
     return total + (1.0 if not v[1:2] else 2.0 * v[1])
+
+
+Wave = namedtuple("Wave", "height period")
+Sized = namedtuple("Sized", "height size")
+
+
+def named_tuples_in_lists(v):
+    waves = []
+    for i in range(len(v)):
+        waves.append(Wave(v[i], 2.0 * v[i]))
+    waves[0] = Wave(v[1], v[2] ** 2)
+    waves[0], waves[1] = waves[1], waves[0]
+    highest = waves[0]
+    for w in waves:
+        if w.height > highest.height:
+            highest = w
+    total = highest.period * waves[-1].height + waves[1][0] * waves[0].period
+    for wave in [Wave(v[0], 2.0), Wave(v[1], 3.0)]:
+        total += wave.height * wave.period
+    last = waves.pop()
+    return total * last.period + sum(w.height for w in waves[1:])
+
+
+def sizes_in_a_list(v):
+    total = 0.0
+    for s in [Sized(v[0], 2.0), Sized(v[1], 3.0)]:
+        total += s.height * s.size
+    return total
+
+
+def sizes_in_a_list_that_grows(v):
+    found = []
+    for e in v:
+        found.append(Sized(e, 2.0 * e))
+    return found[0].size
+
+
+@pytest.mark.parametrize("f", [sizes_in_a_list, sizes_in_a_list_that_grows], ids=lambda f: f.__name__)
+def test_fields_that_arrays_have_are_refused(f):
+    with pytest.raises(TraceError, match="the field size of a named tuple in a list"):
+        nb.adjoint(f).value_and_grad(V)
 
 
 def joined_tuples(v):
@@ -247,11 +289,10 @@ def used_in_a_function(v):
     return np.sum(np.sin(w)) + np.sum(shifted(v))
 
 
-ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, stacks, lists_as_tests, joined_tuples, counted,
-            only_element, distinct,
-            methods_of_an_array_from_outside, methods_of_strings, numbers_with_dtypes, repeated, sorted_with_keywords,
-            kinds_of_dtypes, annotated, bound_again, views_in_a_branch, reshaped_transposes,
-            used_in_a_function]  # fmt: skip
+ACCEPTED = [of_a_called_function, along_a_path, swapped_pairs, stacks, lists_as_tests, named_tuples_in_lists,
+            joined_tuples, counted, only_element, distinct, methods_of_an_array_from_outside, methods_of_strings,
+            numbers_with_dtypes, repeated, sorted_with_keywords, kinds_of_dtypes, annotated, bound_again,
+            views_in_a_branch, reshaped_transposes, used_in_a_function]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", ACCEPTED, ids=lambda f: f.__name__)

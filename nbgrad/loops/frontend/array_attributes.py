@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Constant, Length
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Constant, Length, integer
 from .array_expressions import ArrayExpr, Leaf, Op, Scalar, TupleExpr
 from .reshaping import contiguous, reshaped
 from .syntax import unparse
@@ -29,7 +29,13 @@ def array_attribute(low: Expressions, node: ast.Attribute) -> ArrayExpr:
         return imaginary_part(tree)
     if node.attr == "real" and isinstance(tree, Scalar):
         return tree
+    if isinstance(tree, TupleExpr) and node.attr in tree.fields:
+        return tree.items[tree.fields.index(node.attr)]
     view = low.view_of(tree, node.value)
+    row = low.shared.of_tuples.get(view.name)
+    fields = getattr(row and row.tuple_class, "_fields", ())
+    if node.attr in fields and view.rank == 1:  # of a row that is a named tuple
+        return Scalar(view.at([integer(fields.index(node.attr))]))
     match node.attr:
         case "real":
             return Leaf(view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..ir.affine import distance, minus, offset, plus
 from ..ir.names import called
@@ -26,6 +26,7 @@ __all__ = [
     "Lowered",
     "Op",
     "Order",
+    "RowType",
     "Scalar",
     "SelectExpr",
     "Static",
@@ -95,6 +96,13 @@ class Static(ArrayExpr):
 
     value: object
     rank = 0
+
+
+class RowType(NamedTuple):
+    """Tuples of numbers that are rows of an array: their type, and how many numbers each has."""
+
+    tuple_class: type
+    width: int
 
 
 @dataclass

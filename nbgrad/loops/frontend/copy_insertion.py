@@ -382,7 +382,11 @@ class CopyInsertion(Calls):
             self.assign_scalar(second, Variable(held))
 
     def copy_of(self, view: View, node: ast.AST, name: str) -> View:
-        return Elementwise(self, node).materialise(copy_of_values(Leaf(view)), name or self.names.fresh(view.name))
+        made = Elementwise(self, node).materialise(copy_of_values(Leaf(view)), name or self.names.fresh(view.name))
+        if view.name in self.shared.of_tuples:  # no arithmetic takes them for arrays
+            self.shared.of_tuples[made.name] = self.shared.of_tuples[view.name]
+            self.shared.lists[made.name] = made.rank
+        return made
 
 
 def may_overlap(low: CopyInsertion, a: View, b: View) -> bool:

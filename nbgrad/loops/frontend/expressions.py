@@ -315,6 +315,7 @@ class Expressions(Slices):
         sizes = self.shape_of(node.value)
         made = isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp)
         made = made or self.is_item_of_dictionary(node.value)
+        made = made or (isinstance(node.value, ast.Subscript) and bool(self.shared.of_tuples))
         made = made or (isinstance(node.value, Lowered) and is_record(node.value.lowered_tree))
         if sizes or made or self.is_tuple_access(node.value):
             items = TupleExpr([Scalar(n) for n in sizes]) if sizes else self.tree(node.value)

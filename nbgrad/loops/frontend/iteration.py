@@ -38,7 +38,7 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .filled_numbers import check_filled
 from .function_table import RANGES
 from .growing_lists import append_item, empty_list, list_items, makes_list, nested_loops
-from .lists_of_rows import RowList, row_list, store_item
+from .lists_of_rows import RowList, row_list, store_item, type_of_row
 from .live_range_splitting import loop_target_text
 from .record_types import is_record
 from .records import shape_of_record
@@ -326,6 +326,10 @@ class Iteration(Unrolling):
         call = with_location(ast.Call(bound_name(np.array, "array"), [nested], []), s)
         array = ArrayCreation(self, call).from_display(nested, "")  # type: ignore[arg-type]
         assert isinstance(array, Leaf)
+        made_of = {type_of_row(self, s, t) for t in tree.items}
+        if len(made_of) == 1 and (only := made_of.pop()):
+            self.shared.of_tuples[array.view.name] = only
+            self.shared.lists[array.view.name] = array.rank
         return array.view
 
     def index_loops(self, s: ast.For, call: ast.Call, with_values: bool) -> None:

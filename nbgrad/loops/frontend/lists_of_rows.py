@@ -11,8 +11,10 @@ import ast
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..ir.statements import Block, Check, Grow, If, Store, walk
-from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, Length, Term, integer
+from ..ir.terms import ONE, ZERO, Binary, Compare, Length, Term, integer
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
@@ -21,6 +23,7 @@ from .array_expressions import (
     Lowered,
     NoItems,
     Op,
+    RowType,
     Scalar,
     Static,
     TupleExpr,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .copy_insertion import CopyInsertion
     from .expressions import Expressions
+    from .iteration import Iteration
 
 __all__ = [
     "CAPACITY",
@@ -52,6 +56,7 @@ __all__ = [
     "set_item",
     "store_item",
     "taken_item",
+    "type_of_row",
 ]
 
 #: Of the arrays of lists, at first.
@@ -115,19 +120,18 @@ def put_row(low: Calls, node: ast.AST, rows: RowList, indices: list[Term], item:
     In Python the item is the array itself. So whatever may be that array under another name stays as it is from now
     on, and so do the items, as of every read-only copy; nothing has the row itself yet.
     """
-    of_tuples = isinstance(item, TupleExpr) and item.tuple_class is tuple and bool(item.items)
-    of_tuples = of_tuples and all(isinstance(v, Scalar) for v in item.items)  # type: ignore[attr-defined]
-    if of_tuples:
+    made_of = type_of_row(low, node, item)
+    if made_of:
         item = Leaf(low.tuple_as_array(node, item), True)  # type: ignore[arg-type]
     different = isinstance(item, TupleExpr | Static) or not item.rank
-    if different or (rows.array and of_tuples is not (rows.array in low.shared.of_tuples)):
+    if different or (rows.array and made_of != low.shared.of_tuples.get(rows.array)):
         raise low.source.refuse(node, f"different things in the list {rows.name}", "put arrays of one shape into it")
     if not rows.array:
         if rows.name in low.shared.read_before:
             raise shape_of(low, node, rows.name, item) or low.shared.read_before[rows.name]
         _allocate(low, node, rows, item)
-        if of_tuples:
-            low.shared.of_tuples.add(rows.array)
+        if made_of:
+            low.shared.of_tuples[rows.array] = made_of
             low.shared.lists[rows.array] = low.lowered_function.ranks[rows.array]
     if not rows.counts:
         (count,) = indices
@@ -135,6 +139,17 @@ def put_row(low: Calls, node: ast.AST, rows: RowList, indices: list[Term], item:
     whole = low.whole_view(rows.array)
     row = View(rows.array, (*indices, *whole.parts[len(indices) :]), tuple(range(len(indices), whole.rank)))
     _store(low, node, row, item, rows.name)
+
+
+def type_of_row(low: Iteration | Calls, node: ast.AST, item: ArrayExpr) -> RowType | None:
+    """The type of a tuple or named tuple of numbers, which is a row of an array here; None for other items."""
+    if not isinstance(item, TupleExpr) or not item.items or not all(isinstance(v, Scalar) for v in item.items):
+        return None
+    if clash := sorted(set(item.fields) & set(dir(np.ndarray))):
+        what = f"the field {clash[0]} of a named tuple in a list, which arrays have as well"
+        raise low.source.refuse(node, what, "give it another name")
+    named = item.tuple_class is tuple or bool(item.fields)
+    return RowType(item.tuple_class, len(item.items)) if named else None
 
 
 def make_room(low: Calls, array: str, count: Term) -> None:
@@ -197,9 +212,8 @@ def item_or_slice(low: Expressions, node: ast.AST, view: View) -> ArrayExpr:
     """What a subscript of a list is: an item that is a tuple or a list, or a slice, which is a copy."""
     rank = low.lowered_function.ranks[view.name]
     if view.rank == 1 and view.name in low.shared.of_tuples:
-        length = low.with_known_integers(axis_length(view.axis(0)))
-        assert isinstance(length, Constant) and isinstance(length.value, int)
-        return TupleExpr([Scalar(view.at([integer(k)])) for k in range(length.value)])
+        made_of, count = low.shared.of_tuples[view.name]
+        return TupleExpr([Scalar(view.at([integer(k)])) for k in range(count)], made_of)
     return copied_list(low, node, view, view.rank - rank + low.shared.lists[view.name])
 
 
@@ -208,7 +222,7 @@ def copied_list(low: Expressions, node: ast.AST, view: View, axes: int) -> Leaf:
     copy = Elementwise(low, node).materialise(copy_of_values(Leaf(view)), low.names.fresh("items"))
     low.shared.lists[copy.name] = axes
     if view.name in low.shared.of_tuples:
-        low.shared.of_tuples.add(copy.name)
+        low.shared.of_tuples[copy.name] = low.shared.of_tuples[view.name]
         low.shared.lists[copy.name] = copy.rank
     if copy.rank > 1:
         low.shared.holders.add(copy.name)

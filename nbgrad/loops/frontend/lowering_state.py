@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.names import Names
 from ..ir.statements import Block, Function
 from ..ir.terms import Term
-from .array_expressions import Order
+from .array_expressions import Order, RowType
 from .rewrites import Rewrites
 from .source import Source, source_of
 from .views import View
@@ -55,7 +55,7 @@ class LoweringState:
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     lists: dict[str, int] = field(default_factory=dict)  # arrays that hold the items of a list, and its axes
     holders: set[str] = field(default_factory=set)  # those of them whose items are arrays or lists
-    of_tuples: set[str] = field(default_factory=set)  # lists whose items are tuples of numbers, as rows
+    of_tuples: dict[str, RowType] = field(default_factory=dict)  # arrays whose rows are tuples of numbers
     held: set[str] = field(default_factory=set)  # copies of items, until they are put into their places
     read_before: dict[str, Exception] = field(default_factory=dict)  # lists of rows into which nothing was put yet
     comprehensions: list[tuple] = field(default_factory=list)  # that are being lowered
