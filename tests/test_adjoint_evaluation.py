@@ -245,23 +245,6 @@ def test_arrays_of_two_kinds_do_not_change_places():
             nb.adjoint(with_a_copy).vjp(*args)
 
 
-def read_alone(x, y):
-    total = 0.0
-    for k in range(3):
-        x, y = y, x
-        total = np.sin(total + x[k] * y[0])
-    return total
-
-
-@pytest.mark.parametrize("how", [{}, {"checkpoint": 2}], ids=str)
-def test_what_only_changes_names_is_no_output(how):
-    x = V.copy()
-    x.setflags(write=False)
-    with uncompiled(shuffle=False):
-        pull = nb.adjoint(read_alone, **how).vjp(x, V * 2)
-    assert pull.outputs == ("total",)
-
-
 def test_rows_of_one_matrix_change_places():
     def f(x):
         m = x * 1.0

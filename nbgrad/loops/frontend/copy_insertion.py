@@ -84,12 +84,8 @@ class CopyInsertion(Calls):
                 self.copy_where_rebound(group, parameters)
             elif self.inlined or self.shared.swap_copies_only or group & returned:
                 self.require_separate(group, parameters)
-                written = group & modified_arrays(self.source, without_swaps(self.source.node))
                 for name in parameters:
-                    if written:
-                        self.copy_for_swap(name, self.arrays[name])
-                    else:  # and no memory of the caller's
-                        self.bind_owned_copy(name, self.copy_of(self.arrays[name], self.source.node, ""))
+                    self.copy_for_swap(name, self.arrays[name])
         swapped = set().union(*groups)  # of arrays, these have been copied
         for name in sorted((self.rebound | swapped) & set(self.tuples)):
             tree = self.several(self.tuples[name])
