@@ -105,6 +105,10 @@ def lists_as_tests(v):
         total += v[i] * v[j]
         if i + 1 < j:
             waiting.append((i + 1, j))
+    if v[0] > 0.0 and (rest or large):
+        total += 3.0 * large[0]
+    if v.size == 1 and v:  # the array is asked only where it has one element
+        total += 100.0
     return total + (1.0 if not v[1:2] else 2.0 * v[1])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from ..ir.statements import Assign, Block, Check, If
 from ..ir.terms import FALSE, ONE, TRUE, ZERO, Compare, Logical, Select, Term, Unary, Variable
@@ -27,18 +27,20 @@ if TYPE_CHECKING:
 __all__ = ["lower_boolean", "lower_conditional", "truth"]
 
 
-def _lowered_operand(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, Block]:
+_T = TypeVar("_T")
+
+
+def _conditionally(low: Expressions, lower: Callable[[ast.expr], _T], node: ast.expr) -> tuple[_T, Block]:
     """An operand that is evaluated conditionally, and the statements that it needs."""
     saved, low.out = low.out, []
     with low.nested_block():
-        lowered = low.tree_or_static(node)
+        lowered = lower(node)
     before, low.out = low.out, saved
     return lowered, before
 
 
-def _scalar_operand(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Term:
-    if isinstance(tree, Static):
-        tree = low.tree(node)  # refuses it
+def _scalar_operand(low: Expressions, node: ast.expr) -> Term:
+    tree = low.tree(node)
     if not isinstance(tree, Scalar):
         raise low.source.refuse(node, "'and' and 'or' with arrays", "write & and |, or statements")
     return tree.term
@@ -46,10 +48,9 @@ def _scalar_operand(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Term:
 
 def truth(low: Expressions, node: ast.expr) -> Term:
     """Lower a test: of a list whether it has items, of an array its only element, as in NumPy."""
-    return lower_boolean(low, node, _truth).term if isinstance(node, ast.BoolOp) else _truth(low, node, low.tree(node))
-
-
-def _truth(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Term:
+    if isinstance(node, ast.BoolOp):
+        return lower_boolean(low, node, truth).term
+    tree = low.tree(node)
     if isinstance(tree, Scalar):
         return tree.term
     if isinstance(tree, TupleExpr):
@@ -64,17 +65,19 @@ def _truth(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Term:
     return view.at([ZERO] * view.rank)
 
 
-def lower_boolean(low: Expressions, node: ast.BoolOp, operand_term: Callable[..., Term] = _scalar_operand) -> Scalar:
-    """Lower ``a and b`` or ``a or b``, of the terms of its operands; statements that `b` needs go into a branch."""
+def lower_boolean(
+    low: Expressions, node: ast.BoolOp, lower: Callable[[Expressions, ast.expr], Term] = _scalar_operand
+) -> Scalar:
+    """Lower ``a and b`` or ``a or b``, whose operands `lower` makes terms of; statements that `b` needs go into a
+    branch."""
     op = "and" if isinstance(node.op, ast.And) else "or"
-    result = operand_term(low, node.values[0], low.tree(node.values[0]))
+    result = lower(low, node.values[0])
     for operand in node.values[1:]:
-        tree, before = _lowered_operand(low, operand)
-        value = operand_term(low, operand, tree)
+        value, before = _conditionally(low, partial(lower, low), operand)
         if before:
-            truth = Variable(low.fresh_scalar("truth", result, final=False))
-            low.out.append(If(truth if op == "and" else Unary("not", truth), [*before, Assign(truth.name, value)], []))
-            result = truth
+            name = Variable(low.fresh_scalar("truth", result, final=False))
+            low.out.append(If(name if op == "and" else Unary("not", name), [*before, Assign(name.name, value)], []))
+            result = name
         else:
             operands = result.operands if isinstance(result, Logical) and result.op == op else (result,)
             result = Logical(op, (*operands, value))
@@ -89,7 +92,8 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     test = truth(low, node.test)
     deciding = deciding_parameters(low, test)
     low.shared.may_decide |= deciding
-    (first, before), (second, other) = _lowered_operand(low, node.body), _lowered_operand(low, node.orelse)
+    first, before = _conditionally(low, low.tree_or_static, node.body)
+    second, other = _conditionally(low, low.tree_or_static, node.orelse)
     if isinstance(first, Scalar) and isinstance(second, Scalar) and (before or other):
         name = low.names.fresh("choice")
         low.lowered_function.ranks[name] = 0
