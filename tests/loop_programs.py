@@ -159,7 +159,7 @@ def agrees(f, args, *, h=1e-6, rtol=2e-6, seed=0):
     scale = max(1.0, sum(np.sum(np.abs(g * d)) for g, d in zip(gradients, directions, strict=True)))
     assert abs(found - forward) <= 1e-12 * scale, (found, forward, adj.source)
     assert abs(found - expected) <= rtol * scale, (found, expected, adj.source)
-    # In one function, as for value_and_grad, where iterations of loops may be undone at once.
+    # In one function, as for value_and_grad, where iterations of loops may be reversed at once.
     whole = pull._generated(copies(pull._args), dict(zip(names, weights, strict=True)), pull._results)[1]
     at_once = sum(np.sum(g * d) for g, d in zip(whole, directions, strict=True))
     assert abs(at_once - found) <= 1e-10 * scale, (at_once, found, adj.source)

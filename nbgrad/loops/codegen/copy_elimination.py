@@ -85,8 +85,8 @@ class CopyElimination:
         }
 
     def _has_checkpoints(self, loop: Loop) -> bool:
-        """Whether iterations of a loop are rerun from checkpoints: as the function has them, with all its copies. And
-        tapes hold the values of one of them."""
+        """Whether a loop has checkpoints. Its iterations are then rerun as the function has them, with all copies, and
+        tapes hold the values of one iteration."""
         return any(loop not in self.plan.enclosing[s] for s in loop.body)
 
     def _replace_copy(self, first: Loop, between: Block, second: Loop) -> None:

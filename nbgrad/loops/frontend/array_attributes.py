@@ -29,8 +29,6 @@ def array_attribute(low: Expressions, node: ast.Attribute) -> ArrayExpr:
         return imaginary_part(tree)
     if node.attr == "real" and isinstance(tree, Scalar):
         return tree
-    if isinstance(tree, TupleExpr) and node.attr in tree.fields:
-        return tree.items[tree.fields.index(node.attr)]
     view = low.view_of(tree, node.value)
     row = low.shared.of_tuples.get(view.name)
     fields = getattr(row and row.tuple_class, "_fields", ())

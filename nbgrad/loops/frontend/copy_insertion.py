@@ -185,7 +185,7 @@ class CopyInsertion(Calls):
         `written`."""
         for copy, originals in self.shared.read_only_copies.items():
             new = originals - before.get(copy, frozenset())
-            if new & written or (new and copy in written):
+            if new and not written.isdisjoint({copy, *new}):
                 raise self.stale(s, copy)
 
     temporaries: frozenset[str] = frozenset()  # arrays that are only known to this function, as its arguments
@@ -379,9 +379,7 @@ class CopyInsertion(Calls):
 
     def copy_of(self, view: View, node: ast.AST, name: str) -> View:
         made = Elementwise(self, node).materialise(copy_of_values(Leaf(view)), name or self.names.fresh(view.name))
-        if view.name in self.shared.of_tuples:  # no arithmetic takes them for arrays
-            self.shared.of_tuples[made.name] = self.shared.of_tuples[view.name]
-            self.shared.lists[made.name] = made.rank
+        self.shared.note_rows(made.name, self.shared.of_tuples.get(view.name))
         return made
 
 

@@ -254,7 +254,7 @@ class Expressions(Slices):
     def attribute(self, node: ast.Attribute) -> ArrayExpr:
         """An attribute of a named tuple, an array, a module or a value from outside."""
         owner = node.value
-        made = isinstance(owner, ast.Call | ast.IfExp | Lowered) or self.is_item_of_dictionary(owner)
+        made = isinstance(owner, ast.Call | ast.IfExp | Lowered) or self.may_be_tuple_item(owner)
         if made or self.tuple_of(owner_of(owner)) is not None:
             tree = self.tree(owner)
             if isinstance(tree, TupleExpr):
@@ -314,8 +314,7 @@ class Expressions(Slices):
         """An item of a tuple, an element, a view, or a gathered copy."""
         sizes = self.shape_of(node.value)
         made = isinstance(node.value, ast.Tuple | ast.Call | ast.BinOp | ast.IfExp)
-        made = made or self.is_item_of_dictionary(node.value)
-        made = made or (isinstance(node.value, ast.Subscript) and bool(self.shared.of_tuples))
+        made = made or self.may_be_tuple_item(node.value)
         made = made or (isinstance(node.value, Lowered) and is_record(node.value.lowered_tree))
         if sizes or made or self.is_tuple_access(node.value):
             items = TupleExpr([Scalar(n) for n in sizes]) if sizes else self.tree(node.value)
@@ -341,12 +340,13 @@ class Expressions(Slices):
                 arrays |= self.stands_for(t) | {self.storage_of(t.view.name)}
         return arrays
 
-    def is_item_of_dictionary(self, node: ast.expr) -> bool:
-        """Whether `node` is an item of a dictionary, made here or of the module."""
+    def may_be_tuple_item(self, node: ast.expr) -> bool:
+        """Whether `node` is an item, of a dictionary, made here or of the module, or perhaps of a list of tuples."""
         if not isinstance(node, ast.Subscript):
             return False
         outside = isinstance(node.value, ast.Name) and self.source.outer_values.get(node.value.id)
-        return dictionary_of(self, node.value) is not None or isinstance(outside, dict)
+        of_dictionary = dictionary_of(self, node.value) is not None or isinstance(outside, dict)
+        return of_dictionary or bool(self.shared.of_tuples)
 
     def is_tuple_access(self, node: ast.expr) -> bool:
         """Whether `node` is a tuple, or an item or attribute of one."""

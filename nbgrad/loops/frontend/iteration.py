@@ -327,9 +327,8 @@ class Iteration(Unrolling):
         array = ArrayCreation(self, call).from_display(nested, "")  # type: ignore[arg-type]
         assert isinstance(array, Leaf)
         made_of = {type_of_row(self, s, t) for t in tree.items}
-        if len(made_of) == 1 and (only := made_of.pop()):
-            self.shared.of_tuples[array.view.name] = only
-            self.shared.lists[array.view.name] = array.rank
+        if len(made_of) == 1:
+            self.shared.note_rows(array.view.name, made_of.pop())
         return array.view
 
     def index_loops(self, s: ast.For, call: ast.Call, with_values: bool) -> None:

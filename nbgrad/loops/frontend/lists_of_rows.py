@@ -130,9 +130,7 @@ def put_row(low: Calls, node: ast.AST, rows: RowList, indices: list[Term], item:
         if rows.name in low.shared.read_before:
             raise shape_of(low, node, rows.name, item) or low.shared.read_before[rows.name]
         _allocate(low, node, rows, item)
-        if made_of:
-            low.shared.of_tuples[rows.array] = made_of
-            low.shared.lists[rows.array] = low.lowered_function.ranks[rows.array]
+        low.shared.note_rows(rows.array, made_of)
     if not rows.counts:
         (count,) = indices
         make_room(low, rows.array, count)
@@ -221,9 +219,7 @@ def copied_list(low: Expressions, node: ast.AST, view: View, axes: int) -> Leaf:
     """A new list of the same items; those that are arrays or lists stand for those of the first one."""
     copy = Elementwise(low, node).materialise(copy_of_values(Leaf(view)), low.names.fresh("items"))
     low.shared.lists[copy.name] = axes
-    if view.name in low.shared.of_tuples:
-        low.shared.of_tuples[copy.name] = low.shared.of_tuples[view.name]
-        low.shared.lists[copy.name] = copy.rank
+    low.shared.note_rows(copy.name, low.shared.of_tuples.get(view.name))
     if copy.rank > 1:
         low.shared.holders.add(copy.name)
         originals = low.shared.read_only_copies.get(view.name, frozenset())

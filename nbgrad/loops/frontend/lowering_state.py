@@ -83,3 +83,9 @@ class LoweringState:
         if plain not in self.sources:
             self.sources[plain] = source_of(function, called=True)
         return self.sources[plain]
+
+    def note_rows(self, array: str, row: RowType | None) -> None:
+        """Note that the rows of an array are tuples, if they are: no arithmetic takes them for arrays."""
+        if row is not None:
+            self.of_tuples[array] = row
+            self.lists[array] = self.lowered_function.ranks[array]
