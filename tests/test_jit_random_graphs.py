@@ -141,6 +141,35 @@ def halves(a, k, m):
     return (left * nd.sin(right), right - left * 0.5, nd.concat(right, left, dim=axis))[m % 3]
 
 
+def ringed(a, k, m):
+    """What is read through joined parts: a stencil on a ring, or between boundaries."""
+    axis = axis_of(a, k)
+    if not a.ndim or a.shape[axis] < 2:
+        return a * 0.85
+    first, rest, last = (nd.slice_axis(a, axis, *ends) for ends in ((0, 1), (1, None), (-1, None)))
+    right = nd.concat(rest, (first, last)[m % 2], dim=axis)
+    left = (nd.roll(a, 1, axis=axis), nd.concat(first, nd.slice_axis(a, axis, 0, -1), dim=axis))[m % 2]
+    return (right - left * 0.5, nd.sin(left) * right, nd.flip(right, axis=axis) + left)[m % 3]
+
+
+def nested(a, pool, k, m):
+    """A loop in a loop, whose steps join."""
+    if a.ndim < 2 or 0 in a.shape or a.size > 60:
+        return a * 1.15
+    scale = nd.mean(nd.cos(partner(a, pool, k)))
+
+    def outer(row, state):
+        def inner(x, s):
+            s = ringed(s, k, m) * 0.5 + x * scale
+            return nd.sum(s * row), nd.tanh(s)
+
+        out, state = nd.contrib.foreach(inner, row, state)
+        return (state * 0.5, nd.sum(out))[k % 2], state
+
+    out, last = nd.contrib.foreach(outer, a, a[0] * 0.3)
+    return (out, last)[m % 2]
+
+
 #: From an array, the pool, and two numbers: an array.
 STEPS = [
     lambda a, pool, k, m: a + partner(a, pool, k),
@@ -221,6 +250,8 @@ STEPS = [
         nd.cumsum(a) if k % 2 else nd.flip(nd.cumsum(nd.flip(a.reshape((-1,)), axis=0), axis=0), axis=0) * 0.1
     ),
     lambda a, pool, k, m: a.astype("float32").astype("float64") * 0.5,
+    lambda a, pool, k, m: ringed(a, k, m),
+    lambda a, pool, k, m: nested(a, pool, k, m),
 ]
 
 

@@ -95,6 +95,7 @@ class _Runner:
 
     partial = False
     single = False
+    inside = None
 
     def __init__(self, whole: _Branch) -> None:
         self.name = whole.name

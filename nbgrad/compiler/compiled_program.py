@@ -34,6 +34,8 @@ __all__ = ["Call", "Compiled", "allocation_code", "distinct_outputs", "numpy_nam
 
 #: Programs with more statements than this are compiled as many kernels.
 _LONG = 50
+#: The same for the step of a loop, which seldom repeats itself, and whose values kernels would pass on in memory.
+_LONG_STEP = 200
 
 
 @dataclass(frozen=True)
@@ -59,13 +61,11 @@ class Compiled:
     results : list of Seen
         The outputs of each call.
     is_nested : bool
-        A kernel will call the program, if it is a single kernel.
+        It is the step of a loop, which becomes one kernel with it if :attr:`is_kernel`.
 
     Attributes
     ----------
     program : Program
-    is_single_kernel : bool
-        The program is a single kernel.
     sources : list of Source
     texts : list of str
         All generated code, including that of loops and branches.
@@ -95,14 +95,13 @@ class Compiled:
         lowered, full = lower_to_statements(graph, self.outputs)
         self.program: Program = schedule_statements(lowered, full)
         #: A long program is many kernels; equal steps (of an unrolled loop) share one.
-        self.splits_kernels = len(lowered) > _LONG
+        self.splits_kernels = len(lowered) > (_LONG_STEP if is_nested else _LONG)
         self._entries: dict[tuple, str] = {}
         #: Loops that run on several threads. A kernel called by another one is serial.
         self.chunks = (
             {} if is_nested else {item: c for item in self.program.body if (c := choose_chunks(item, self.program))}
         )
         self.parts = _split_program(self.program, self.splits_kernels, self.chunks)
-        self.is_single_kernel = len(self.parts) == 1 and isinstance(self.parts[0], list)
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.sources: list[Source] = []
@@ -169,11 +168,8 @@ class Compiled:
             entry = self._entries[(source.text, *kinds)] = f"kernel{len(self.sources)}"
             self.sources.append(source)
             self.texts.append(source.text)
-            if self.is_nested and self.is_single_kernel:
-                self.globals[entry] = nested(self.name, source.text, source.helpers)
-            else:
-                made = generate(self.name, source.text, source.helpers, apart=True)
-                self._makers[entry] = partial(made.bind, *kinds)
+            made = generate(self.name, source.text, source.helpers, apart=True)
+            self._makers[entry] = partial(made.bind, *kinds)
         return entry
 
     def function(self, name: str, text: str, names: dict) -> Callable:
@@ -224,6 +220,28 @@ class Compiled:
         self.opaque[number] = runner, [self.names[x.value] for x in s.value.inputs], results
         outs = outputs[0] if runner.single else f"[{', '.join(outputs)}]"
         self.calls.append(f"run{number}({', '.join([*operands, outs])})")
+
+    @property
+    def is_kernel(self) -> bool:
+        """Whether all steps can be part of one kernel: they are kernels, and loops around such."""
+        return all(runner.inside is not None for runner, _, _ in self.opaque.values())
+
+    def inside(self) -> tuple[list[str], dict[str, Any]]:
+        """The steps as lines of a kernel, and their global names. The arrays of inner loops become `buffers`, too."""
+        names: dict[str, Any] = {
+            f"kernel{k}": nested(self.name, source.text, source.helpers) for k, source in enumerate(self.sources)
+        }
+        lines: list[str] = []
+        for number, call in enumerate(self.calls):
+            if isinstance(call, Call):
+                lines.append(self._step(call))
+                continue
+            runner, operands, results = self.opaque[number]
+            emitted, used, buffers = runner.inside(operands, results, f"step{number}")
+            lines += emitted
+            names |= used
+            self.buffers |= buffers
+        return lines, names
 
     @property
     def nopython(self) -> bool:

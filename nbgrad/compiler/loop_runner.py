@@ -13,16 +13,21 @@ from typing import Any
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..backends.numba.compile import Kernel, generate, nopython, python
+from ..backends.numba.compile import Kernel, generate, nested, nopython, python
 from ..core.context import CPU0, Context
 from ..core.dtypes import DType, int64
 from ..core.shapes import size
 from ..ir.graph import ShapedValue
 from .compiled_program import Compiled, allocation_code
 from .device.iteration import DeviceLoop
+from .runtime_helpers import assign
 from .subprograms import Aval, Step, TracedSubprogram
 
 __all__ = ["LoopRunner", "LoopStep"]
+
+
+#: Arrays to allocate: their dtypes and lengths.
+Buffers = dict[str, tuple[DType, int]]
 
 
 class LoopStep:
@@ -101,7 +106,7 @@ class LoopStep:
 
 
 class LoopRunner:
-    """A compiled loop: compiled as a whole if the step is one kernel; else the step is, and Python runs the loop.
+    """A compiled loop: compiled as a whole if nothing in its step runs from Python; else Python runs the loop.
 
     A state is read from one location and written to another: neighbouring rows of the history if there is one; else two
     buffers, alternating so that the last step writes the result.
@@ -124,11 +129,13 @@ class LoopRunner:
         self.compiled = compiled = Compiled(
             f"{whole.name}_step", inside.graph, inside.arguments, results, is_nested=True
         )
+        self.steps, self.names = compiled.inside() if compiled.is_kernel else (compiled.steps, {})
         self.scratch = {name: buffer for name, buffer in compiled.buffers.items() if not name.startswith("out")}
         self.arrays = self._arrays()
         self.foreign = any(runner.foreign for runner, _, _ in compiled.opaque.values())
         self.native = self._native if compiled.nopython else None
-        self.texts = [*compiled.texts, self._text(whole.name, compiled.steps)]
+        self.inside = self._inside if compiled.is_kernel else None
+        self.texts = [*compiled.texts, self._text(whole.name, self.steps)]
 
     # Both are compiled lazily, as few programs need both.
 
@@ -136,16 +143,16 @@ class LoopRunner:
     def call(self) -> Callable:
         """``call(n, *arrays)``: run `n` iterations."""
         compiled = self.compiled
-        if compiled.is_single_kernel:
+        if compiled.is_kernel:
             return self._kernel.bind(int, *(dtype.storage for dtype in self.arrays.values()))
         if self.foreign and compiled.nopython:  # not cached on disk, but no iteration calls Python
             return self._nopython_call
-        return compiled.function(self.name, self._text("call", compiled.steps), {})
+        return compiled.function(self.name, self._text("call", self.steps), {})
 
     @cached_property
     def _nopython_call(self) -> Callable:
         """The loop for calls from compiled code."""
-        if self.compiled.is_single_kernel:
+        if self.compiled.is_kernel:
             return self._kernel.as_function()
         lines, names = self.compiled.native()
         kinds = [(None, np.dtype(np.int64)), *((1, dtype.storage) for dtype in self.arrays.values())]
@@ -153,8 +160,7 @@ class LoopRunner:
 
     @cached_property
     def _kernel(self) -> Kernel:
-        kernels = {name: v for name, v in self.compiled.globals.items() if name.startswith("kernel")}
-        return generate(self.name, self._text(self.name, self.compiled.steps), kernels, apart=True)
+        return generate(self.name, self._text(self.name, self.steps), self.names, apart=True)
 
     def _text(self, name: str, steps: list[str]) -> str:
         """The code of the loop around these steps."""
@@ -214,21 +220,27 @@ class LoopRunner:
         """:meth:`run` on buffers."""
         operands = [f"x{k}" for k in range(len(self.avals))]
         results = [f"y{k}" if k in self.read else None for k in range(len(self.loop_step.results))]
-        lines = self._lines_around(
-            operands, results, "loop", lambda name, dtype, n: f"{name} = {self.compiled.empty_code(dtype, n)}"
-        )
-        code = "\n    ".join([f"def call({', '.join([*operands, *filter(None, results)])}):", *lines])
-        return python(self.name, code, {**self.compiled.globals, "loop_call": self.call})
+        lines, buffers = self._lines_around(operands, results, "loop")
+        own = [f"{name} = {self.compiled.empty_code(*buffer)}" for name, buffer in buffers.items()]
+        code = "\n    ".join([f"def call({', '.join([*operands, *filter(None, results)])}):", *own, *lines])
+        return python(self.name, code, {**self.compiled.globals, "loop_call": self.call, "assign": np.copyto})
 
     def _native(self, operands: list[str], results: list[str | None], prefix: str) -> tuple[list[str], dict[str, Any]]:
         """:meth:`run` as lines of a nopython function, and their global names."""
-        lines = self._lines_around(operands, results, prefix, allocation_code)
-        return lines, {f"{prefix}_call": self._nopython_call}
+        lines, buffers = self._lines_around(operands, results, prefix)
+        own = [allocation_code(name, *buffer) for name, buffer in buffers.items()]
+        return [*own, *lines], {f"{prefix}_call": self._nopython_call, "assign": assign}
 
-    def _lines_around(
-        self, operands: list[str], results: list[str | None], prefix: str, allocate: Callable[[str, DType, int], str]
-    ) -> list[str]:
-        """Code that allocates what the loop needs besides the operands and results, and runs it.
+    def _inside(
+        self, operands: list[str], results: list[str | None], prefix: str
+    ) -> tuple[list[str], dict[str, Any], Buffers]:
+        """:meth:`run` as lines of a kernel, their global names, and the arrays that they need besides."""
+        lines, buffers = self._lines_around(operands, results, prefix)
+        loop = nested(self.name, self._text(self.name, self.steps), self.names)
+        return lines, {f"{prefix}_call": loop, "assign": assign}, buffers
+
+    def _lines_around(self, operands: list[str], results: list[str | None], prefix: str) -> tuple[list[str], Buffers]:
+        """Code that runs the loop, and the arrays that it needs besides the operands and results.
 
         After fewer steps than there are rows, the last states are copied to the results, and other outputs are zeroed.
         """
@@ -237,34 +249,36 @@ class LoopRunner:
         lines = [f"{m} = {f'int({operands[-1]}[0])' if self.loop_step.counted else self.loop_step.n}"]
         first = f"max({m} - 1, 0)" if self.loop_step.backward else "0"
         arguments, after = operands[:rows], []
+        buffers: Buffers = {}
         for k in range(states):
             n, start, dtype = self.lengths[rows + k], operands[rows + k], self.avals[rows + k][1].dtype
             last = results[k]
             if last is None:
                 last = f"{prefix}_f{k}"
-                lines.append(allocate(last, dtype, n))
+                buffers[last] = dtype, n
             other = results[states + outputs + k]
             if k in self.history:
-                lines.append(f"{other}[{first} * {n} : {first} * {n} + {n}] = {start}")
+                lines.append(f"assign({other}[{first} * {n} : {first} * {n} + {n}], {start})")
                 after += [
                     f"    elif {done_steps} < {m}:",
-                    f"        {last}[:] = {other}[{done_steps} * {n} : {done_steps} * {n} + {n}]",
+                    f"        assign({last}, {other}[{done_steps} * {n} : {done_steps} * {n} + {n}])",
                 ]
             else:
                 other = f"{prefix}_b{k}"
-                lines.append(allocate(other, dtype, n))
-                after += [f"    elif ({m} - {done_steps}) % 2:", f"        {last}[:] = {other}"]
-            after[-2:-2] = [f"    if {done_steps} == 0:", f"        {last}[:] = {start}"]
+                buffers[other] = dtype, n
+                after += [f"    elif ({m} - {done_steps}) % 2:", f"        assign({last}, {other})"]
+            after[-2:-2] = [f"    if {done_steps} == 0:", f"        assign({last}, {start})"]
             arguments += [start, last, str(other)]
         outputs_read = [str(results[k]) for k in self.read_outputs]
         arguments += [*operands[rows + states : len(self.lengths)], *outputs_read]
         if self.loop_step.stops is not None:
             arguments += [f"{prefix}_go", f"{prefix}_done"]
-            lines.append(allocate(f"{prefix}_go", self.loop_step.traced.results[self.loop_step.stops].value.dtype, 1))
-            lines += [allocate(f"{prefix}_done", int64, 1), f"{prefix}_done[0] = {m}"]
-        for name, (dtype, n) in self.scratch.items():
+            buffers[f"{prefix}_go"] = self.loop_step.traced.results[self.loop_step.stops].value.dtype, 1
+            buffers[f"{prefix}_done"] = int64, 1
+            lines.append(f"{prefix}_done[0] = {m}")
+        for name, buffer in self.scratch.items():
             arguments.append(f"{prefix}_{name}")
-            lines.append(allocate(arguments[-1], dtype, n))
+            buffers[arguments[-1]] = buffer
         lines.append(f"{prefix}_call({', '.join([m, *arguments])})")
         lines.append(f"{done_steps} = {m if self.loop_step.stops is None else f'int({prefix}_done[0])'}")
         if self.loop_step.stops is not None and results[-1] is not None:
@@ -273,4 +287,4 @@ class LoopRunner:
             after.append(f"    {name}[{done_steps} * {size(self.loop_step.traced.results[k].shape)} :] = 0")
         if after and (self.loop_step.counted or self.loop_step.stops is not None):
             lines += [f"if {done_steps} < {self.loop_step.n}:", *after]
-        return lines
+        return lines, buffers

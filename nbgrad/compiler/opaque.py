@@ -58,6 +58,7 @@ class Opaque:
     single = False
     texts: Sequence[str] = ()
     foreign = True
+    inside = None
 
     def __init__(self, name: str, call: Callable, operands: Arrays, native: Callable | None = None) -> None:
         self.name = name

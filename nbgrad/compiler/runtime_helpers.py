@@ -8,12 +8,13 @@ import numpy as np
 
 from ..backends.numba import casts
 from ..backends.numba.casts import __all__ as _conversions
+from ..backends.numba.compile import inline
 from ..backends.numba.intrinsics import intrinsic, llvm, types
 from ..backends.numba.pipelines import NO_REALIGN_STACK
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 
-__all__ = ["memory", "product", "used_helpers"]
+__all__ = ["assign", "memory", "product", "used_helpers"]
 
 
 def _are_floats(a, b):
@@ -99,9 +100,17 @@ def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str
     return "gemm"
 
 
+@inline
+def assign(target, source):
+    """``target[:] = source``, which takes memory from Numba's runtime in case the two overlap."""
+    for k in range(target.size):
+        target[k] = source[k]
+
+
 #: Name in generated source -> object.
 _HELPERS: dict[str, Any] = {
     "add": add,
+    "assign": assign,
     "greater": greater,
     "smaller": smaller,
     "gemm": gemm,

@@ -2,7 +2,8 @@
 
 A view (a slice, a transpose, a broadcast; op ``"look"``) is no statement. It is resolved to the value that it views,
 and becomes an index: position ``offset + Σ coefficient * axis`` in the flat elements of that value, perhaps valid
-within a range of an axis only (what was embedded in zeros).
+within a range of an axis only (what was embedded in zeros). Arrays that were joined are read where they come from, each
+in its range.
 
 A statement that reads a value pointwise, along the same axes, can share a loop with the statement that computes it.
 Every other read needs the materialized value first, unless the value is so cheap that it is recomputed by its reader.
@@ -16,7 +17,7 @@ from typing import NamedTuple
 
 from ..core.shapes import Shape, strides_of
 from ..ir.expr import Expr, const, select, substitute, topological_order, var
-from ..ir.graph import Graph, ShapedValue, Value, is_large_product
+from ..ir.graph import MAX_JOINED, Graph, ShapedValue, Value, is_large_product
 
 __all__ = ["Access", "Axis", "Guard", "Statement", "lower_to_statements"]
 
@@ -27,7 +28,8 @@ _MAX_SINGLE_READER_COST = 80
 #: The maximum number of readers of a value that is recomputed.
 _MAX_RECOMPUTE_READERS = 3
 #: The maximum number of guards in a statement; each may double the code.
-_MAX_GUARDS = 4
+_MAX_GUARDS = MAX_JOINED - 1
+_ZERO = const(0)
 
 
 class Axis:
@@ -110,11 +112,11 @@ class _Builder:
         self.outputs = dict.fromkeys(outputs)  # ordered: what is materialized depends on the order
         self.statement_of: dict[Value, Statement] = {}
         self.readers: Counter[Value] = Counter()
-        for value in graph.values:
+        for value in reversed(graph.values):
+            # Whoever reads a view, or parts that were joined, reads what these come from.
+            count = self.readers[value] if value.op in ("look", "join") else 1
             for x, _ in value.inputs:
-                while x.op == "look":
-                    x = x.inputs[0].value
-                self.readers[x] += value.op != "look"
+                self.readers[x] += count
 
     def build(self) -> list[Statement]:
         """All statements that the outputs need; repeated if a value turns out to need materializing after a read."""
@@ -155,9 +157,15 @@ class _Builder:
             regrouped = _match_axes(m, shape, value.shape)
             if value.op == "constant":
                 return self._guarded(into, value.attrs, guards)
-            if value.op not in ("look", "embed") or value in self.must_materialize:
+            if value.op not in ("look", "embed", "join") or value in self.must_materialize:
                 return self._base(into, value, shape, m, regrouped, guards)
             if regrouped is None:
+                self.must_materialize.add(value)
+                continue
+            if value.op == "join":
+                joined = self.joined(into, value, regrouped)
+                if joined is not None:
+                    return self._guarded(into, joined, guards)
                 self.must_materialize.add(value)
                 continue
             if value.op == "look":
@@ -174,8 +182,35 @@ class _Builder:
             if any(g.start >= g.stop for g in guards):
                 return const(0)
 
+    def joined(self, into: Statement, value: Value, m: list) -> Expr | None:
+        """An expression for an element of joined parts, located by `m`; None if it would have too many guards."""
+        axis, step, offset = m[value.attrs]
+        if abs(step) > 1:
+            return None
+        points = range(into.axes[axis].extent) if axis >= 0 and step else range(1)
+        parts: list[tuple[Guard, ShapedValue, int]] = []
+        begin = 0
+        for x in value.inputs:
+            n = x.shape[value.attrs]
+            # The points i of the axis with begin <= offset + step * i < begin + n.
+            start = begin - offset if step >= 0 else offset - begin - n + 1
+            guard = Guard(axis, max(start, points.start), min(start + n, points.stop))
+            if guard.start < guard.stop:
+                parts.append((guard, x, begin))
+            begin += n
+        guards = dict.fromkeys([*into.guards, *(guard for guard, _, _ in parts[1:])])
+        if len(guards) > _MAX_GUARDS:
+            return None
+        into.guards[:] = guards
+        e = _ZERO
+        for k, (guard, x, begin) in enumerate(parts):
+            own = [*m[: value.attrs], (axis, step, offset - begin), *m[value.attrs + 1 :]]
+            part = self.read(into, x, own)
+            e = part if k == 0 else self._guarded(into, part, (guard,), e)
+        return e
+
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
-        loop = value.op in ("map", "reduce", "look", "constant", "product")
+        loop = value.op in ("map", "reduce", "look", "join", "constant", "product")
         pointwise_read = loop and regrouped is not None and not guards and _pointwise(into, value, regrouped)
         recomputable = (
             not pointwise_read
@@ -204,13 +239,14 @@ class _Builder:
             into.reads.append(access)
         return self._guarded(into, var(f"r{into.reads.index(access)}"), guards)
 
-    def _guarded(self, into: Statement, e: Expr, guards: tuple) -> Expr:
+    def _guarded(self, into: Statement, e: Expr, guards: tuple, otherwise: Expr = _ZERO) -> Expr:
+        """`e` where all guards hold, elsewhere `otherwise`."""
         for guard in guards:
             if guard.start <= 0 and guard.stop >= into.axes[guard.axis].extent:
                 continue
             if guard not in into.guards:
                 into.guards.append(guard)
-            e = select(var(f"g{into.guards.index(guard)}"), e, const(0))
+            e = select(var(f"g{into.guards.index(guard)}"), e, otherwise)
         return e
 
     def _cheap_to_recompute(self, value: Value) -> bool:
@@ -221,8 +257,8 @@ class _Builder:
             v = stack.pop()
             if v.op == "map" and v not in self.outputs:
                 cost += _work(v.attrs[0])
-            elif v.op == "look" and v not in self.must_materialize:  # its source must not need recomputing, too
-                if not self._is_readable(v.inputs[0].value):
+            elif v.op in ("look", "join") and v not in self.must_materialize:  # its source needs no recomputing, too
+                if not all(self._is_readable(x.value) for x in v.inputs):
                     return False
                 continue
             elif not self._is_readable(v):
@@ -237,6 +273,8 @@ class _Builder:
         """Whether the elements of a value can be read without computing them."""
         while value.op == "look" and value not in self.must_materialize:
             value = value.inputs[0].value
+        if value.op == "join" and value not in self.must_materialize:
+            return all(self._is_readable(x.value) for x in value.inputs)
         return value.op in ("argument", "constant") or value in self.must_materialize
 
     def _recompute(self, into: Statement, value: Value, m: list, guards: tuple) -> Expr:
@@ -278,6 +316,11 @@ def _statement(builder: _Builder, value: Value) -> Statement:
         lowered = Statement(value, "map", value.shape, every)
         m = [(k, s, o) for k, s, o in value.attrs]
         lowered.expr = builder.read(lowered, value.inputs[0], m)
+    elif value.op == "join":
+        lowered = Statement(value, "map", value.shape, every)
+        e = builder.joined(lowered, value, own)
+        assert e is not None, "operators join few parts"
+        lowered.expr = e
     elif value.op == "embed":
         (x,) = value.inputs
         lowered = Statement(value, "embed", x.shape, range(len(x.shape)))

@@ -91,6 +91,10 @@ class _BatchedSteps:
         elif value.op == "embed":
             begin, step = attrs
             attrs = ((0, *begin), (1, *step))
+        elif value.op == "join":
+            shapes = [(self.n, *x.shape) for x in value.inputs]
+            inputs = [ShapedValue(self.graph.broadcast_to_shape(x, shape), shape) for x, shape in zip(inputs, shapes)]
+            attrs += 1
         elif value.op == "reduce":
             how, axes = attrs
             attrs = (how, tuple([k + 1 for k in axes]))
@@ -169,6 +173,7 @@ class _Runner:
     """The runner of such a step; `inner` computes one row."""
 
     native = None
+    inside = None
 
     def __init__(self, inner: Any, every: Sequence[bool], n: int) -> None:
         self.inner = inner

@@ -26,8 +26,20 @@ from ..errors import TraceError
 from .expr import Expr, const, free_variables, has_poles, substitute, var
 from .strong_products import has_selection, weaken_strong_products
 
-__all__ = ["LEAKED", "Graph", "ShapedValue", "TracedBuffer", "Value", "allocator", "current", "is_large_product"]
+__all__ = [
+    "LEAKED",
+    "MAX_JOINED",
+    "Graph",
+    "ShapedValue",
+    "TracedBuffer",
+    "Value",
+    "allocator",
+    "current",
+    "is_large_product",
+]
 
+#: So many arrays are joined by reading each where it comes from; more are joined in groups of so many.
+MAX_JOINED = 5
 #: Matrix products with two lengths up to this become ordinary loops; larger ones call BLAS.
 _MAX_LOOP_PRODUCT = 16
 
@@ -38,8 +50,8 @@ class Value:
     Attributes
     ----------
     op : str
-        ``"argument"``, ``"constant"``, ``"map"``, ``"reduce"``, ``"look"``, ``"embed"``, ``"product"``,
-        ``"take"``, ``"scatter"``, ``"opaque"`` or ``"part"`` (one result of an opaque step).
+        ``"argument"``, ``"constant"``, ``"map"``, ``"reduce"``, ``"look"``, ``"embed"``, ``"join"``,
+        ``"product"``, ``"take"``, ``"scatter"``, ``"opaque"`` or ``"part"`` (one result of an opaque step).
     inputs : tuple of Seen
     attrs : object
         The other operands of the step: the number, the expression, (how, axes), the index, ...
@@ -198,6 +210,29 @@ class Graph:
             return self.constant(0.0, shape, x.value.dtype)
         return self.add("embed", (x,), (begin, step), shape, x.value.dtype)
 
+    def join(self, parts: Sequence[ShapedValue], axis: int) -> Value:
+        """Parts of one dtype, one after the other along an axis."""
+
+        def along(parts: Sequence[ShapedValue]) -> Shape:
+            shape = parts[0].shape
+            return (*shape[:axis], sum(x.shape[axis] for x in parts), *shape[axis + 1 :])
+
+        parts = [x for x in parts if x.shape[axis]] or [parts[0]]
+        while len(parts) > MAX_JOINED:
+            groups = [parts[k : k + MAX_JOINED] for k in range(0, len(parts), MAX_JOINED)]
+            parts = [ShapedValue(self.join(group, axis), along(group)) for group in groups]
+        first = parts[0].value
+        if len(parts) == 1:
+            return first
+        if first.op == "constant" and all(x.value.op == "constant" and x.value.attrs is first.attrs for x in parts):
+            return self.constant(first.attrs.value, along(parts), first.dtype)
+        return self.add("join", parts, axis, along(parts), first.dtype)
+
+    def convert(self, x: ShapedValue, dtype: DType) -> ShapedValue:
+        """`x` converted to a dtype."""
+        compute = x.value.dtype if x.value.dtype.is_float or not dtype.is_float else dtype
+        return ShapedValue(self.map(var("x0"), [x], x.shape, dtype, compute), x.shape)
+
     def reduce(self, how: str, x: ShapedValue, axes: tuple[int, ...]) -> Value:
         """The ``"sum"``, ``"max"`` or ``"min"`` over axes of `x`, which the result does not have."""
         shape = tuple([n for k, n in enumerate(x.shape) if k not in axes])
@@ -280,9 +315,7 @@ class TracedBuffer:
 
     def convert(self, source: TracedBuffer) -> None:
         """Bind to the elements of `source`, converted to this dtype."""
-        x = source.seen((source.size,))
-        compute = source.dtype if source.dtype.is_float or not self.dtype.is_float else self.dtype
-        self.bind(self.graph.map(var("x0"), [x], x.shape, self.dtype, compute))
+        self.bind(self.graph.convert(source.seen((source.size,)), self.dtype).value)
 
     def copy(self) -> TracedBuffer:
         return TracedBuffer(self.graph, self.size, self.dtype, self.value)

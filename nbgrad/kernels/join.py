@@ -1,8 +1,8 @@
-"""Joining arrays and cutting them: ``concat`` and ``pieces``, each other's derivative."""
+"""Joining arrays and cutting them: ``concat`` and ``pieces``, each other's derivative, and what is made of both."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
 
 import numpy as np
 
@@ -11,13 +11,17 @@ from ..core.dtypes import promote
 from ..core.shapes import axis as resolve_axis
 from ..core.shapes import size, strides_of
 from ..errors import AttrError, ShapeError
+from ..ir.graph import MAX_JOINED
 from ..operators.entry import as_array
 from ..operators.samples import sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
-from .move import gather, scatter
+from .move import gather, move, scatter
 from .shape import expand_dims, reshape
 
 __all__ = ["concat", "pieces", "stack", "unstacked"]
+
+#: Elements of a result up to which a compiled program joins many arrays in groups, which copies them more than once.
+_MAX_JOINED_IN_GROUPS = 1 << 14
 
 
 @structured(
@@ -69,14 +73,7 @@ def concat(*data, dim=None, axis=None):
                 f"concat: array {n} has shape {x._shape}, the first {first._shape}; only axis {k} may differ"
             )
     shape = first._shape[:k] + (sum(x._shape[k] for x in data),) + first._shape[k + 1 :]
-    return Spec(shape, _widest(data), axis=k)
-
-
-def _widest(arrays: Sequence[NDArray]):
-    dtype = arrays[0]._kind.dtype
-    for x in arrays[1:]:
-        dtype = promote(dtype, x._kind.dtype)
-    return dtype
+    return Spec(shape, functools.reduce(promote, [x._kind.dtype for x in data]), axis=k)
 
 
 @concat.run
@@ -117,6 +114,25 @@ def _(data, outs, *, sizes, axis):
         start += n * strides[axis]
 
 
+@concat.lower
+def _(graph, *data, axis):
+    if len(data) > MAX_JOINED and graph.outer is None and sum(size(x.shape) for x in data) > _MAX_JOINED_IN_GROUPS:
+        return None
+    dtype = functools.reduce(promote, [x.value.dtype for x in data])
+    return graph.join([graph.convert(x, dtype) for x in data], axis)
+
+
+@pieces.lower
+def _(graph, data, *, sizes, axis):
+    shape = data.shape
+    values, start = [], 0
+    for n in sizes:
+        index = tuple([(k, 1, start if k == axis else 0) for k in range(len(shape))])
+        values.append(graph.add_view(data, index, (*shape[:axis], n, *shape[axis + 1 :])))
+        start += n
+    return values
+
+
 # All at once: the sum of as many slices, or of zeros with a slice in them, takes time that grows with their square.
 concat.pullback(lambda g, axis, shapes: pieces(g, sizes=tuple([s[axis] for s in shapes]), axis=axis))
 pieces.vjp(data=lambda g, axis: concat(*g, dim=axis))
@@ -155,3 +171,57 @@ def unstacked(x: NDArray) -> list[NDArray]:
     n, *rest = x.shape
     first, *others = rest or [1]
     return pieces(reshape(x, (n * first, *others)), sizes=(first,) * n)
+
+
+@structured(
+    "_roll",
+    anywhere=True,
+    moves_only=True,
+    method=False,
+    samples=sample_table(np.roll, [(2, 3), {"shift": 2, "axis": 1}], [(4,), {"shift": 0, "axis": 0}]),
+)
+def _roll(data, shift=REQUIRED, axis=REQUIRED):
+    """The array shifted cyclically along one axis, by less than its length."""
+    return Spec(data._shape, data._kind.dtype, shift=shift, axis=axis)
+
+
+@_roll.run
+def _(data, out, *, shift, axis):
+    shape, strides = data._shape, strides_of(data._shape)
+    cut, step = shape[axis] - shift, strides[axis]
+    for begin, n, target in ((0, cut, shift), (cut, shift, 0)):
+        block = (*shape[:axis], n, *shape[axis + 1 :])
+        move(data._buf, out._buf, block, strides, strides, begin * step, target * step)
+
+
+@_roll.expand
+def _(data, shift, axis):
+    return concat(*pieces(data, sizes=(data.shape[axis] - shift, shift), axis=axis)[::-1], dim=axis)
+
+
+_roll.vjp(data=lambda g, shift, axis, data_shape: _roll(g, shift=-shift % max(data_shape[axis], 1), axis=axis))
+
+
+@composite(
+    method=True,
+    samples=sample_table(
+        np.roll,
+        [(5,), {"shift": 2}],
+        [(2, 3), {"shift": -1, "axis": 1}],
+        [(2, 3), {"shift": (1, 4), "axis": (0, -1)}],
+        [(2, 3), {"shift": 7}],
+        [(0,), {"shift": 1}],
+    ),
+    gradient="g shifted back",
+)
+def roll(data, shift, axis=None):
+    """The array with elements shifted cyclically along an axis (of the flattened array if None), or several."""
+    data = as_array(data, "roll")
+    if axis is None:
+        return reshape(roll(reshape(data, (data.size,)), shift, axis=0), data.shape)
+    shifts, along = (tuple(v) if isinstance(v, list | tuple) else (v,) for v in (shift, axis))
+    if len(shifts) != len(along) or not all(hasattr(by, "__index__") for by in shifts):
+        raise AttrError(f"roll: a shift, an integer, is needed for each of the axes {along}, got {shift!r}")
+    for by, k in zip(shifts, [resolve_axis(k, data.ndim, "roll") for k in along], strict=True):
+        data = _roll(data, shift=by.__index__() % max(data.shape[k], 1), axis=k)
+    return data

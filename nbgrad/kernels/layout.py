@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays.launch import fill, kind_of
 from ..arrays.ndarray import NDArray, from_value
 from ..core.dtypes import int64
-from ..core.shapes import as_shape, broadcast_shape, distinct_axes, size, strides_of
+from ..core.shapes import as_shape, broadcast_shape, distinct_axes, size
 from ..core.shapes import axis as resolve_axis
 from ..errors import AttrError, ShapeError
 from ..operators.entry import as_array
@@ -19,7 +19,7 @@ from ..operators.structured import REQUIRED, Spec, composite, structured
 from .broadcasting import broadcast_to
 from .indexing import take_axis
 from .join import pieces
-from .move import band, move, surround
+from .move import band, surround
 from .shape import embed, expand_dims, fixed, reshape, slice_axis, slices, squeeze, transpose
 
 __all__ = ["split", "tile"]
@@ -366,55 +366,6 @@ def _triangle(name: str, side: str, diagonals):
 _FAR = 2**31
 tril = _triangle("tril", "below", lambda k: (-_FAR, k))
 triu = _triangle("triu", "above", lambda k: (k, _FAR))
-
-
-@structured(
-    "_roll",
-    anywhere=True,
-    moves_only=True,
-    method=False,
-    samples=sample_table(np.roll, [(2, 3), {"shift": 2, "axis": 1}], [(4,), {"shift": 0, "axis": 0}]),
-)
-def _roll(data, shift=REQUIRED, axis=REQUIRED):
-    """The array shifted cyclically along one axis, by less than its length."""
-    return Spec(data._shape, data._kind.dtype, shift=shift, axis=axis)
-
-
-@_roll.run
-def _(data, out, *, shift, axis):
-    shape, strides = data._shape, strides_of(data._shape)
-    cut, step = shape[axis] - shift, strides[axis]
-    for begin, n, target in ((0, cut, shift), (cut, shift, 0)):
-        block = (*shape[:axis], n, *shape[axis + 1 :])
-        move(data._buf, out._buf, block, strides, strides, begin * step, target * step)
-
-
-_roll.vjp(data=lambda g, shift, axis, data_shape: _roll(g, shift=-shift % max(data_shape[axis], 1), axis=axis))
-
-
-@composite(
-    method=True,
-    samples=sample_table(
-        np.roll,
-        [(5,), {"shift": 2}],
-        [(2, 3), {"shift": -1, "axis": 1}],
-        [(2, 3), {"shift": (1, 4), "axis": (0, -1)}],
-        [(2, 3), {"shift": 7}],
-        [(0,), {"shift": 1}],
-    ),
-    gradient="g shifted back",
-)
-def roll(data, shift, axis=None):
-    """The array with elements shifted cyclically along an axis (of the flattened array if None), or several."""
-    data = as_array(data, "roll")
-    if axis is None:
-        return reshape(roll(reshape(data, (data.size,)), shift, axis=0), data.shape)
-    shifts, along = (tuple(v) if isinstance(v, list | tuple) else (v,) for v in (shift, axis))
-    if len(shifts) != len(along) or not all(hasattr(by, "__index__") for by in shifts):
-        raise AttrError(f"roll: a shift, an integer, is needed for each of the axes {along}, got {shift!r}")
-    for by, k in zip(shifts, [resolve_axis(k, data.ndim, "roll") for k in along], strict=True):
-        data = _roll(data, shift=by.__index__() % max(data.shape[k], 1), axis=k)
-    return data
 
 
 @composite(

@@ -149,6 +149,7 @@ class Plan:
     texts: Sequence[str] = ()
     #: It runs from Python, and is not the user's code.
     native = None
+    inside = None
     foreign = False
 
     def concrete(self, read: Collection[int] = (), ctx: Context = CPU0) -> Plan:
