@@ -94,55 +94,6 @@ def test_one_kernel_per_loop():
     assert "def foreach(" in f.source()
 
 
-def ends_joined(u):
-    return nd.concat(u[-1:], u[:-1], dim=0) * 0.5 + nd.concat(u[1:], u[:1] * u[1:2], dim=0)
-
-
-def joined_twice(u):
-    wide = nd.concat(u[:1], nd.sin(u), u[-1:], dim=0)
-    return (wide[2:] - wide[:-2])[::-1] * wide[::-2].sum() * 0.1
-
-
-def joined_along_both(u):
-    m = u.reshape((2, 3))
-    m = nd.concat(m[:, :1], nd.concat(m[:1, 1:] * m[1:, 1:], m[1:, 1:], dim=0), dim=1)
-    return nd.concat(m, m[:1] + 0.1, dim=0)[1:].reshape((6,))
-
-
-def many_joined(u):
-    return nd.stack(*[u[k] * u[k - 1] for k in (0, 3, 1, 5, 2, 4)], axis=0).reshape((6,)) * 0.7
-
-
-def split_and_rolled(u):
-    a, b, c = nd.split(u, num_outputs=3, axis=0)
-    return nd.roll(nd.concat(c, a * b, nd.flip(a, axis=0), dim=0), shift=2, axis=0)
-
-
-def joined_of_many_kinds(u):
-    return nd.concat(nd.zeros(2, dtype="float64"), nd.cumsum(u)[1:3] * 0.2, nd.ones(1, dtype="float32"), u[:1], dim=0)
-
-
-JOINS = [ends_joined, joined_twice, joined_along_both, many_joined, split_and_rolled, joined_of_many_kinds]
-
-
-@pytest.mark.parametrize("change", JOINS, ids=lambda f: f.__name__)
-def test_what_steps_join_is_read_where_it_comes_from(change):
-    """In derivatives to the third order, too; and no step runs from Python but that of an operator of its own."""
-
-    def f(u, xs):
-        def step(x, u):
-            u = change(u) * 0.9 + 0.1 * nd.sum(x)
-            return u[1:4], u
-
-        out, u = nd.contrib.foreach(step, xs, u)
-        return nd.sum(out**2) + nd.sum(nd.sin(u))
-
-    check(f, RNG.normal(size=6), ROWS[:4], orders=3)
-    compiled = nb.jit(nb.value_and_grad(f))
-    compiled(*args_of((RNG.normal(size=6), ROWS)))
-    assert {loop.compiled.is_kernel for loop in loops_of(compiled)} == {"cumsum" not in change.__code__.co_names}
-
-
 def heat(u):
     def step(_, u):
         inside = u[1:-1, 1:-1]

@@ -83,9 +83,10 @@ def loop(
     )
     if traced_step.updated:
         return _with_updates_as_states(name, step, states, rows, n, backward, count, more, traced_step.updated)
+    frozen, rows = _without_unread_rows(frozen, rows, traced_step)
     if traced_step.drawn:
         rows = [*rows, random_parts(traced_step.drawn, n)]
-        traced_step.arguments.insert(row_count, traced_step.arguments.pop(row_count + len(states)))
+        traced_step.arguments.insert(len(rows) - 1, traced_step.arguments.pop(len(rows) - 1 + len(states)))
     if more is not None:
         first = reshape(more(states), ())
         count = cast(not_equal(first, 0), kind_of(int64, first._kind.ctx)) * n
@@ -101,6 +102,23 @@ def loop(
     ]
     results = add_step(whole, operands, lambda results: _Rule(whole, operands, results))
     return results[len(states) : len(states) + outputs], results[: len(states)]
+
+
+def _without_unread_rows(step: Step, rows: Arrays, traced_step: TracedSubprogram) -> tuple[Step, Arrays]:
+    """The step and its rows without those that it does not read: no states are kept for the derivative of a linear
+    step, which reads none."""
+    read = traced_step.read()
+    kept = [k for k in range(len(rows)) if traced_step.arguments[k] in read]
+    if len(kept) == len(rows):
+        return step, rows
+    traced_step.arguments[: len(rows)] = [traced_step.arguments[k] for k in kept]
+    avals = [(x._shape[1:], x._kind.dtype) for x in rows]
+
+    def reading(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
+        given = dict(zip(kept, row, strict=True))
+        return step([given[k] if k in given else zeros(*aval) for k, aval in enumerate(avals)], states)
+
+    return reading, [rows[k] for k in kept]
 
 
 def _with_updates_as_states(name, step, states, rows, n, backward, count, more, written):

@@ -11,6 +11,7 @@ blocks, which stay in the first-level cache. Axes of a few elements are unrolled
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 
 from ..core.shapes import size
@@ -19,7 +20,7 @@ from ..ir.graph import Value
 from .runtime_helpers import product
 from .statements import Access, Axis, Statement
 
-__all__ = ["Loop", "Program", "TileAxis", "reduction_axes", "schedule_statements"]
+__all__ = ["SHORT_ENDS", "Loop", "Program", "TileAxis", "reduction_axes", "schedule_statements"]
 
 #: Axes up to this length are unrolled.
 _UNROLLED = 4
@@ -27,8 +28,9 @@ _UNROLLED = 4
 _SHORT = 24
 #: Matrices with at least this many elements exceed the second-level cache.
 _LONG = 1 << 17
-#: The maximum number of guard boundaries in a loop; each costs another copy of its body.
-_ENDS = 3
+#: The maximum number of guard boundaries in a loop; each costs another copy of its body. There may be more if all but
+#: the longest range between them have at most this part of the iterations together.
+_ENDS, SHORT_ENDS = 3, 4
 #: A loop of more statements is divided into pieces: its compile time grows faster than their number, and equal pieces
 #: are compiled once. Every value may then need an array, at most this many bytes in all.
 _WHOLE, _PIECE, _PASSED_ON = 1000, 40, 1 << 28
@@ -290,7 +292,7 @@ def _loop_to_share(program: Program, body: list, s: Statement, axis: Axis) -> Lo
     """The last loop of `body` over `axis` that `s` may be inserted into."""
     for item in reversed(body):
         fits = isinstance(item, Loop) and item.axis is axis and not _ends_piece(program, item, s)
-        if fits and len(item.ends | _guard_ends(s, axis)) <= _ENDS and _shareable(program, item, s):
+        if fits and _few_ranges(item.ends | _guard_ends(s, axis), axis) and _shareable(program, item, s):
             return item
         if _needs(s, item):
             break
@@ -309,6 +311,15 @@ def _guard_ends(s: Statement, axis: Axis) -> set[int]:
     whole = axis.whole if isinstance(axis, TileAxis) else axis
     points = {end for g in s.guards if s.axes[g.axis].root() is whole for end in (g.start, g.stop)}
     return points - {0, whole.extent}
+
+
+def _few_ranges(ends: set[int], axis: Axis) -> bool:
+    """Whether a loop with these guard boundaries does not become too many loops."""
+    if len(ends) <= _ENDS:
+        return True
+    n = (axis.whole if isinstance(axis, TileAxis) else axis).extent
+    longest = max(stop - start for start, stop in itertools.pairwise(sorted({0, n, *ends})))
+    return n - longest <= n // SHORT_ENDS
 
 
 def _values(access: Access) -> Value:

@@ -19,13 +19,16 @@ from .kernel_source import Source
 from .parallel_chunks import Chunks
 from .reductions import accumulation_type, combined, identity
 from .runtime_helpers import product, used_helpers
-from .schedule import Loop, Program, TileAxis, reduction_axes
+from .schedule import SHORT_ENDS, Loop, Program, TileAxis, reduction_axes
 from .statements import Access, Axis, Guard, Statement
 
 __all__ = ["generate_source"]
 
 #: Functions that call no vector functions: kernels with no others may align their stack to a cache line (``STILL``).
 _NO_VECTOR_VARIANT = {"exp", "expm1", "log", "log1p", "np", "math", "sigmoid", "sqrt", "tanh"}
+#: A loop with guards is split into so many loops in which all are constant, or, if these were more, into two: the
+#: longest, and a short one in which guards are not constant.
+_RANGES = 3
 #: Bytes of the stack that a kernel may use, which cost a call nothing. None where the stack grows page by page.
 _STACK = 0 if os.name == "nt" else 1 << 16
 
@@ -56,7 +59,8 @@ class _Writer:
         self.depth = 1
         self.counter = itertools.count()
         self.env: dict[Any, str] = {}  # (value, indices on unrolled axes), (value, element), code -> local variable
-        self.ranges: dict[Axis, tuple[int, int]] = {}
+        #: Of an axis whose loop is around: the range in which every guard is constant; None if not all are.
+        self.ranges: dict[Axis, tuple[int, int] | None] = {}
         self.chunks = chunks
         self.value_locations = BufferPlacement(items, program, names, chunks)
         self.used: set[str] = set(self.value_locations.arrays)
@@ -179,8 +183,8 @@ class _Writer:
                 name = self._accumulator(s, combo)
                 self.line(f"{name} = {self._first(s)}")
         outer_env = dict(self.env)
-        for ranges in self._segments(loop, inside):
-            self._emit_iterations(loop, ranges)
+        for ranges, exact in self._segments(loop, inside):
+            self._emit_iterations(loop, ranges, exact)
             self.env = dict(outer_env)
         for s in ending:
             self._finish_inner(s, s in starting)
@@ -192,12 +196,16 @@ class _Writer:
         reduction = reduction_axes(s, self.program)
         return next((loop for loop in self.program.paths[s] if loop.axis in reduction), None)
 
-    def _segments(self, loop: Loop, inside: list[Statement]) -> list[list[tuple[int, int]]]:
-        """Ranges of a loop in which every guard is constant; those with the same true guards are grouped."""
+    def _segments(self, loop: Loop, inside: list[Statement]) -> list[tuple[list[tuple[int, int]], bool]]:
+        """Ranges of a loop in which every guard is constant; those with the same true guards are grouped.
+
+        If there are many and all but one are short, as at the ends of a stencil, these are one group, in which guards
+        are not constant (False).
+        """
         axis = loop.axis
         if isinstance(axis, TileAxis):
             if not axis.inner:
-                return [[(0, axis.extent)]]
+                return [([(0, axis.extent)], True)]
             axis = axis.whole
         guards = [g for s in inside for g in self._undecided_guards(s) if s.axes[g.axis].root() is axis]
         ends = {0, axis.extent}
@@ -206,7 +214,12 @@ class _Writer:
         grouped: dict[tuple, list[tuple[int, int]]] = {}
         for start, stop in itertools.pairwise(sorted(ends)):
             grouped.setdefault(tuple([g.start <= start < g.stop for g in guards]), []).append((start, stop))
-        return list(grouped.values()) or [[(0, 0)]]
+        groups = list(grouped.values()) or [[(0, 0)]]
+        longest = max(groups, key=lambda ranges: sum(stop - start for start, stop in ranges))
+        others = sorted(r for ranges in groups if ranges is not longest for r in ranges)
+        if len(groups) > _RANGES and sum(stop - start for start, stop in others) <= axis.extent // SHORT_ENDS:
+            return [(longest, True), (_merged(others), False)]
+        return [(ranges, True) for ranges in groups]
 
     def _undecided_guards(self, s: Statement) -> list[Guard]:
         """The guards that still matter to a statement, given those already decided."""
@@ -214,12 +227,14 @@ class _Writer:
             return []
         axes = [s.axes[g.axis].root() for g in s.guards]
         known = {
-            var(f"g{k}"): const(int(self._inside(s, g, {}))) for k, g in enumerate(s.guards) if axes[k] in self.ranges
+            var(f"g{k}"): const(int(self._inside(s, g, {})))
+            for k, g in enumerate(s.guards)
+            if self.ranges.get(axes[k]) is not None
         }
         names = free_variables(substitute(s.expr, known))
         return [g for k, g in enumerate(s.guards) if f"g{k}" in names]
 
-    def _emit_iterations(self, loop: Loop, ranges: list[tuple[int, int]]) -> None:
+    def _emit_iterations(self, loop: Loop, ranges: list[tuple[int, int]], exact: bool) -> None:
         axis = loop.axis
         n = axis.number
         start, stop = ranges[0]
@@ -233,22 +248,22 @@ class _Writer:
             self.line(f"e{n} = " + (f"min({end}, u({axis.whole.extent}))" if axis.whole.extent % axis.length else end))
         else:
             whole = axis.whole if isinstance(axis, TileAxis) else axis
-            self.ranges[whole] = (start, stop)
+            self.ranges[whole] = (start, stop) if exact else None
             low, high = f"u({start})", f"u({stop})"
             if len(ranges) > 1:
                 self.line(f"for low, high in ({', '.join(f'(u({a}), u({b}))' for a, b in ranges)}):")
                 self.depth += 1
                 low, high = "low", "high"
-            if isinstance(axis, TileAxis):
-                if len(ranges) == 1 and (start, stop) == (0, whole.extent):
-                    low, high = f"b{n}", f"e{n}"
-                else:
-                    self.line(f"low{n} = min(e{n}, max(b{n}, {low}))")
-                    self.line(f"high{n} = max(low{n}, min(e{n}, {high}))")
-                    low, high = f"low{n}", f"high{n}"
-                self.line(f"for j{n} in range({high} - {low}):")
+            if isinstance(axis, TileAxis) and len(ranges) == 1 and (start, stop) == (0, whole.extent):
+                self.line(f"for j{n} in range(e{n} - b{n}):")
                 self.depth += 1
-                self.line(f"i{n} = {low} + j{n}")
+                self.line(f"i{n} = b{n} + j{n}")
+            elif isinstance(axis, TileAxis):
+                self.line(f"low{n} = min(e{n}, max(b{n}, {low}))")
+                self.line(f"high{n} = max(low{n}, min(e{n}, {high}))")
+                self.line(f"for i{n} in range(low{n}, high{n}):")
+                self.depth += 1
+                self.line(f"j{n} = i{n} - b{n}")
             else:
                 if shared:
                     low, high = (
@@ -384,26 +399,34 @@ class _Writer:
     def _element(self, s: Statement, combo: dict[Axis, int]) -> str:
         """Code for what `s` computes at one point."""
         expr, compute = s.expr, self._compute(s)
+        names: dict[str, str] = {}
         if s.guards:
-            known = {var(f"g{k}"): const(int(self._inside(s, g, combo))) for k, g in enumerate(s.guards)}
-            expr = substitute(expr, known)
-        names = {}
+            inside = {f"g{k}": self._inside(s, g, combo) for k, g in enumerate(s.guards)}
+            names = {name: code for name, code in inside.items() if isinstance(code, str)}
+            expr = substitute(expr, {var(name): const(int(v)) for name, v in inside.items() if name not in names})
+        guarded = any(name in names for name in free_variables(expr))
         for node in topological_order([expr]):
-            if node.name is not None:
+            if node.name is not None and node.name not in names:
                 access = s.reads[int(node.name[1:])]
-                code = self._read(s, access, combo)
+                code = self._read(s, access, combo, guarded)
                 same = element_compute_type(access.value.dtype) == compute
                 names[node.name] = code if same else f"np.{compute}({code})"
         return rounded(s.value.dtype, self._expression(expr, names, compute), compute)
 
-    def _inside(self, s: Statement, guard, combo: dict[Axis, int]) -> bool:
+    def _inside(self, s: Statement, guard: Guard, combo: dict[Axis, int]) -> bool | str:
+        """Whether a guard holds, or code that tells."""
         axis = s.axes[guard.axis].root()
         if axis in combo:
             return guard.start <= combo[axis] < guard.stop
         if axis.extent == 1:
             return guard.start <= 0 < guard.stop
-        start, _ = self.ranges[axis]
-        return guard.start <= start < guard.stop
+        if (exact := self.ranges[axis]) is not None:
+            return guard.start <= exact[0] < guard.stop
+        i = f"i{axis.number}"
+        code = f"u({guard.start}) <= {i} < u({guard.stop})"
+        if guard.start <= 0 or guard.stop >= axis.extent:
+            code = f"{i} < u({guard.stop})" if guard.start <= 0 else f"{i} >= u({guard.start})"
+        return self._local_for(code, code, "c")
 
     def _expression(self, expr: Expr, names: dict[str, str], compute: str) -> str:
         def local(text: str) -> str:
@@ -419,7 +442,8 @@ class _Writer:
             self.line(f"{variable} = {text}")
         return variable
 
-    def _read(self, s: Statement, access: Access, combo: dict[Axis, int]) -> str:
+    def _read(self, s: Statement, access: Access, combo: dict[Axis, int], guarded: bool = False) -> str:
+        """Code for an element; of those that a guard excludes when it runs, the index is wrong and must be in range."""
         value = access.value
         maker = self.program.makers.get(value)
         if access.pointwise is not None and maker is not None:
@@ -430,7 +454,10 @@ class _Writer:
             if value in self.value_locations.location_of:
                 at = self._element_code(self.value_locations.location_of[value], indices)
                 return self._local_for((value, at), load(value.dtype, at), "x")
-        at = f"{self._array(value)}[{self._index_of(s, access, combo)}]"
+        index = self._index_of(s, access, combo)
+        if guarded:
+            index = f"min({index}, u({size(value.shape) - 1}))"
+        at = f"{self._array(value)}[{index}]"
         return self._local_for((value, at), load(value.dtype, at), "x")
 
     def _combo_of(self, maker: Statement, combo: dict[Axis, int]) -> tuple:
@@ -449,6 +476,16 @@ class _Writer:
 
     def _element_code(self, location: BufferLocation, combo: tuple) -> str:
         return f"{location.array}[{flat_index(location.coefficients, 0, dict(combo))}]"
+
+
+def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted ranges, one for those that follow one another without a gap."""
+    merged: list[tuple[int, int]] = []
+    for start, stop in ranges:
+        if merged and merged[-1][1] == start:
+            start = merged.pop()[0]
+        merged.append((start, stop))
+    return merged
 
 
 def _natural_sort_key(name: str) -> tuple[str, int]:

@@ -25,10 +25,10 @@ __all__ = ["Access", "Axis", "Guard", "Statement", "lower_to_statements"]
 _MAX_RECOMPUTE_COST = 12
 #: The same for a value with a single reader, which computes it instead.
 _MAX_SINGLE_READER_COST = 80
-#: The maximum number of readers of a value that is recomputed.
+#: The maximum number of readers that recompute at this cost; more may in all, if it costs them no more.
 _MAX_RECOMPUTE_READERS = 3
-#: The maximum number of guards in a statement; each may double the code.
-_MAX_GUARDS = MAX_JOINED - 1
+#: The maximum number of guards in a statement; each may be another loop.
+_MAX_GUARDS = 2 * (MAX_JOINED - 1)
 _ZERO = const(0)
 
 
@@ -218,12 +218,7 @@ class _Builder:
             and value.attrs[1] is value.dtype
             and value not in self.must_materialize
         )
-        if (
-            recomputable
-            and regrouped is not None
-            and self.readers[value] <= _MAX_RECOMPUTE_READERS
-            and self._cheap_to_recompute(value)
-        ):
+        if recomputable and regrouped is not None and self._cheap_to_recompute(value):
             return self._recompute(into, value, regrouped, guards)
         if not pointwise_read and value.op != "argument":
             self.must_materialize.add(value)
@@ -252,7 +247,10 @@ class _Builder:
     def _cheap_to_recompute(self, value: Value) -> bool:
         """Whether recomputing an element of `value` where it is read costs little, including what it reads."""
         stack, cost = [value], 0
-        budget = _MAX_SINGLE_READER_COST if self.readers[value] == 1 else _MAX_RECOMPUTE_COST
+        readers = self.readers[value]
+        budget = _MAX_SINGLE_READER_COST if readers == 1 else _MAX_RECOMPUTE_COST
+        if readers > _MAX_RECOMPUTE_READERS:
+            budget //= readers
         while stack:
             v = stack.pop()
             if v.op == "map" and v not in self.outputs:

@@ -91,6 +91,18 @@ class TracedSubprogram:
         """Whether it runs user code."""
         return any(v.op == "opaque" and v.attrs[0].foreign for v in self.graph.values)
 
+    def read(self) -> set[Value]:
+        """The values that the results are computed from, and those that user code gets."""
+        found: set[Value] = set()
+        worklist = [y.value for y in self.results]
+        worklist += [v for v in self.graph.values if v.op == "opaque" and v.attrs[0].foreign]
+        while worklist:
+            value = worklist.pop()
+            if value not in found:
+                found.add(value)
+                worklist += [x.value for x in value.inputs]
+        return found
+
 
 def _check(values: list[Value], known: set[Value]) -> None:
     """Check that everything is computed from these arguments, not from those of another step."""
