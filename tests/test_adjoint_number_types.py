@@ -202,3 +202,33 @@ def test_results_of_arguments_of_two_dtypes(first, second):
     value = nb.adjoint(exchanged).vjp(x, y).value
     assert value.dtype == np.float64
     np.testing.assert_allclose(value, exchanged(x, y), rtol=1e-6)  # NumPy rounds x * 0.3 to float32
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int32, np.int64])
+def test_arguments_of_short_integers_change_places_with_their_copies(dtype):
+    """Both have the dtype of the argument, also the copy of a copy that an argument is replaced by, and a result."""
+
+    def grown(k, x):
+        old = k.copy()
+        total = 0.0
+        for _ in range(3):
+            for i in range(3):
+                k[i] = old[i] + 1
+                total += (k[i] - old[i]) * x[i] ** 2
+            old, k = k, old
+        return total
+
+    def returned(k, x):
+        old = k.copy()
+        for _ in range(2):
+            for i in range(3):
+                k[i] = old[i] + 1
+            old, k = k, old
+        return x[0] * old[0], old
+
+    k, x = np.array([1, 2, 3], dtype), np.array([0.5, 1.5, 2.0])
+    value, (_, gradient) = nb.adjoint(grown).value_and_grad(k.copy(), x)
+    assert value == grown(k.copy(), x)
+    np.testing.assert_array_equal(gradient, 6 * x)
+    number, old = nb.adjoint(returned).vjp(k.copy(), x).value
+    assert (number, old.dtype) == (1.5, dtype) and old.tolist() == returned(k.copy(), x)[1].tolist()

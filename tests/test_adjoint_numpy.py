@@ -286,6 +286,8 @@ def test_logaddexp_of_infinite_and_equal_numbers():
         for a, b, left, right in ((1e3, 0.0, 1, 0), (-inf, 2.0, 0, 1), (2.0, -inf, 1, 0), (3.0, 3.0, 0.5, 0.5)):
             assert adj.value_and_grad(a, b) == (np.logaddexp(a, b), (left, right))
         assert adj.value_and_grad(-inf, -inf)[0] == -inf
+        for pair in ((np.nan, -inf), (np.nan, inf), (-inf, np.nan), (np.nan, 1.0)):
+            assert np.isnan(adj.value_and_grad(*pair)[0])
 
 
 def test_orders_of_nan():

@@ -7,6 +7,7 @@ import numba
 import numpy as np
 import pytest
 from loop_checks import check_derivatives
+from loop_programs import uncompiled
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -347,3 +348,23 @@ def test_functions_return_functions():
     check_derivatives(made_in_loops, X, compiled=False)
     with pytest.raises(TraceError, match="x, which a function made by shifted may read later"):
         nb.adjoint(rebound).value_and_grad(X)
+
+
+def test_arrays_from_outside_have_the_elements_that_they_had():
+    """When adjoint was called: in all that one adjoint computes, though code is generated at the first call of each."""
+    table = np.array([1.0, 2.0])
+    pair = (np.array([3.0, 1.0]), 2.0)
+
+    def f(x):
+        return x[0] ** 2 * table[0] + x[1] * table[1] * pair[0][0] * pair[1]
+
+    x, direction = np.array([3.0, 1.0]), np.array([1.0, 0.0])
+    with uncompiled():
+        adj, tangent = nb.adjoint(f), nb.tangent(f)
+        before = adj.value_and_grad(x)
+        table[0] = pair[0][0] = 100.0
+        pull = adj.vjp(x)
+        assert before[0] == pull.value == 21.0 == tangent.jvp((x,), (direction,))[0]
+        np.testing.assert_array_equal(pull(1.0), before[1])
+        assert np.ravel(adj.hvp((x,), (direction,))).tolist() == [2.0, 0.0]
+        assert nb.adjoint(f).value_and_grad(x)[0] == f(x) == 900.0 + 400.0

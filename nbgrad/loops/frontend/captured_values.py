@@ -79,7 +79,11 @@ _MISSING = object()
 
 
 def as_it_is(value: object) -> object:
-    """What a name stands for, with the items of dictionaries and the arguments of partials that it has now."""
+    """What a name stands for, with the elements, items of dictionaries and arguments of partials that it has now."""
+    if isinstance(value, np.ndarray) and value.size <= MAX_CONSTANT_ELEMENTS:
+        return value.copy(order="K")
+    if type(value) is tuple:
+        return tuple([as_it_is(v) for v in value])
     if isinstance(value, functools.partial):
         return functools.partial(value.func, *value.args, **value.keywords)
     if isinstance(value, dict):

@@ -410,7 +410,7 @@ def trapezoid(y, x=0, dx=1.0):
 @definition(np)
 def logaddexp(x1, x2):
     high, low = np.where(x1 > x2, x1, x2), np.where(x1 > x2, x2, x1)
-    return high + np.log1p(np.exp(np.where(np.isinf(high), 0.0, low - high)))
+    return high + np.log1p(np.exp(np.where(np.isinf(high) & ~np.isnan(low), 0.0, low - high)))
 
 
 @definition(np)

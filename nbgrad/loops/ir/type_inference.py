@@ -27,6 +27,7 @@ from .statements import (
     Loop,
     Statement,
     Store,
+    Swap,
     map_terms,
     terms_of,
     walk,
@@ -35,6 +36,7 @@ from .terms import (
     Binary,
     Compare,
     Constant,
+    DType,
     Element,
     Global,
     Length,
@@ -97,7 +99,12 @@ def infer(f: Function) -> None:
         if _ORDER.index(kind_of(value, f)) > _ORDER.index(f.kinds[name]):
             raise error
     by_name = {s.name: s for s in allocations}
-    for s, dtype in [(s, _dtype(s, by_name, f)) for s in allocations]:
+    swapped = {name for s in walk(f.body) if isinstance(s, Swap) for name in (s.first, s.second)}
+    values_of: dict[str, list[Term]] = {}
+    for t in assignments:
+        if isinstance(t, Store) and t.array in swapped:
+            values_of.setdefault(t.array, []).append(t.value)
+    for s, dtype in [(s, _dtype(s, by_name, values_of, f)) for s in allocations]:
         s.dtype, s.kind = dtype, f.kinds[s.name]
     for every in walk(f.body):
         match every:
@@ -117,7 +124,7 @@ def infer(f: Function) -> None:
         elif isinstance(every, Store):
             for part_of_index in every.index:
                 _check_operators(part_of_index, every, f, False)
-            _require_integers(every.index, every, f)
+            _require_integers(every.index, every, f, of_array=True)
     guard_powers(f, lambda t: kind_of(t, f) == "float")
     read_unsigned(f, lambda t: kind_of(t, f) == "int")
     for every in walk(f.body):
@@ -135,12 +142,23 @@ def _convertible(term: Term, f: Function) -> Term:
     return term.rebuilt(operands) if operands else term
 
 
-def _dtype(s: Alloc, allocations: dict[str, Alloc], f: Function) -> Term:
-    """The dtype of an array; for one like another array, which may be allocated later, that of the other."""
+def _dtype(s: Alloc, allocations: dict[str, Alloc], values_of: dict[str, list[Term]], f: Function) -> Term:
+    """The dtype of an array; for one like another array, which may be allocated later, that of the other.
+
+    Integers have 64 bits, but for the copy of an argument that is swapped (and so in `values_of`): it has its dtype.
+    """
     other = s.kind.name if isinstance(s.kind, Like) else ""
     if other in allocations:
-        return _dtype(allocations[other], allocations, f)
-    return s.dtype if s.kind or f.kinds[s.name] == "float" else DTYPES[f.kinds[s.name]]
+        return _dtype(allocations[other], allocations, values_of, f)
+    if s.kind or f.kinds[s.name] == "float":
+        return s.dtype
+    copied = {v.array if isinstance(v, Element) else "" for v in values_of.get(s.name, [])}
+    copied_array = copied.pop() if len(copied) == 1 else ""
+    if copied_array in values_of:  # a copy itself
+        others = {name: values for name, values in values_of.items() if name != s.name}
+        return _dtype(allocations[copied_array], allocations, others, f)
+    narrow = copied_array in f.parameters and f.kinds[copied_array] == "int" and copied_array not in f.unsigned
+    return DType(copied_array) if narrow else DTYPES[f.kinds[s.name]]
 
 
 def _infer_call_results(f: Function) -> bool:
@@ -183,16 +201,17 @@ def _check_operators(term: Term, s: Statement, f: Function, value: bool) -> None
             + ("use integers" if bits else "write a if ... else b, or compare")
         )
     if isinstance(term, Element):
-        _require_integers(term.index, s, f)
+        _require_integers(term.index, s, f, of_array=True)
     for operand in term.operands:
         _check_operators(operand, s, f, value and not (isinstance(term, Select) and operand is term.test))
 
 
-def _require_integers(terms: Iterable[Term], s: Statement, f: Function) -> None:
-    """Refuse floats as indices and as bounds of loops."""
+def _require_integers(terms: Iterable[Term], s: Statement, f: Function, of_array: bool = False) -> None:
+    """Refuse floats as indices (`of_array`) and as bounds of loops, and truth values, which add an axis, as indices."""
     for t in terms:
-        if kind_of(t, f) == "float":
-            what = f"the float {t} where an integer is expected"
+        kind = kind_of(t, f)
+        if kind == "float" or (kind == "bool" and of_array):
+            what = f"the {'float' if kind == 'float' else 'truth value'} {t} where an integer is expected"
             where = f" in '{s.line}'" if s.line else ""
             raise TraceError(f"adjoint: {f.where}: {what}{where}; pass an integer, or write int(...)")
 
