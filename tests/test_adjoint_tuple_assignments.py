@@ -156,6 +156,90 @@ def written(v):
     return a[1][0] * b[0]
 
 
+def not_taken(p, t):
+    if p > 100.0:
+        t = t[::-1]
+    return p * t[1] ** 2
+
+
+def each_iteration(p, t):
+    for k in range(3):
+        p += t[0] ** 2 * (k + 1)
+        t = t[::-1]
+    return p
+
+
+def loop_without_iterations(p, t):
+    while p > 100.0:
+        t = t[0:2]
+        p -= 1.0
+    return p * t[1] ** 2
+
+
+def under_another_name(p, t):
+    u = t
+    if p > 100.0:
+        t = u[::-1]
+    return p * t[1] + u[0] ** 2
+
+
+def multiplied_by_one(p, t):
+    if p > 100.0:
+        t *= 1
+    return p * t[1] ** 2
+
+
+def beside_a_number(p, t):
+    if p > 100.0:
+        t, p = t[::-1], p * 2.0
+    return p * t[1] ** 2
+
+
+def after_a_return(p, t):
+    if p > 100.0:
+        return p
+    t = t[::-1]
+    return p * t[1] ** 2
+
+
+def of_a_called_function(p, t):
+    return not_taken(p, t) + each_iteration(p, t[::-1])
+
+
+REBOUND = [not_taken, each_iteration, loop_without_iterations, under_another_name, multiplied_by_one, beside_a_number,
+           after_a_return, of_a_called_function]  # fmt: skip
+
+
+@pytest.mark.parametrize("f", REBOUND, ids=lambda f: f.__name__)
+def test_a_tuple_of_the_callers_is_bound_in_a_loop_or_branch(f):
+    """Its items are parameters: where the statement does not run, the name has these."""
+    check_derivatives(f, 0.7, (0.3, -0.27), compiled=False)
+
+
+def test_a_tuple_of_arrays_of_the_callers_is_bound_in_a_loop():
+    def f(p, t):
+        for k in range(3):
+            t = t[::-1]
+            a, b = t
+            p += np.sum(a * b[0]) * (k + 1) + a[1] ** 2
+        return p
+
+    check_derivatives(f, 0.7, (np.array([0.1, 0.2]), np.array([0.4, 0.3])))
+
+
+def test_a_parameter_is_written_after_a_tuple_was_bound():
+    def f(x, t):
+        if x[0] > 100.0:
+            t = t[::-1]
+        x[0] = t[1]
+        return 1.0 * x[1]
+
+    x = np.array([0.5, 0.6])
+    with uncompiled():
+        nb.adjoint(f).value_and_grad(x, (0.3, -0.27))
+    assert x.tolist() == [-0.27, 0.6]
+
+
 def test_arrays_that_are_written_are_refused():
     with pytest.raises(TraceError, match="arrays assigned to other names"):
         nb.adjoint(written).value_and_grad(np.ones(4))

@@ -48,6 +48,7 @@ class CopyInsertion(Calls):
         self.rebound = {n for t in assigned if not isinstance(t.value, ast.Subscript) for n in stored_names([t])}
         assigned += [t for t in after if isinstance(t, ast.Assign) and not is_swap(t)]
         self.rebound |= parameters & {n for t in assigned for n in stored_names([t])}
+        self.rebound |= set(self.tuples) & set(stored_names([*inner, *after]))  # of parameters, in all ways
 
     def taken(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """The statements of a body, with one branch in place of an ``if`` that the arguments decide: of names that the

@@ -102,6 +102,8 @@ class TupleAssignments(CopyInsertion):
             bind_record(self, s, name, tree)  # type: ignore[arg-type]
             return
         known = self.tuples.get(name) if name in self.assigned_tuples else None
+        if known is None and name in self.tuples and not self.at_function_level:  # it would keep its old items
+            raise self.source.refuse(s, f"{name}, a tuple of the caller's, is bound here", "use another name")
         pack = self.store_items(s, name, tree, known)
         self.tuples[name] = pack
         self.assigned_tuples.add(name)
