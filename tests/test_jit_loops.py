@@ -276,6 +276,25 @@ def test_cond():
     check_at(f, *((ROWS, STATE, np.array([shift])) for shift in (10.0, -10.0)))
 
 
+def test_loops_with_branches_with_loops_are_one_kernel():
+    def f(u, xs):
+        def step(x, u):
+            s = nd.sum(u * x)
+            return u * s, nd.contrib.cond(
+                s > 0,
+                lambda: nd.sin(u) * x + nd.concat(u[1:], u[:1], dim=0),
+                lambda: nd.contrib.foreach(lambda q, v: ([], v * 0.7 + q), xs, u)[1] * 0.1 - u * 0.5,
+            )
+
+        out, u = nd.contrib.foreach(step, xs, u)
+        return nd.sum(out**2) + nd.sum(u)
+
+    check_at(f, (STATE, ROWS), (-STATE, ROWS * 0.5))
+    compiled = nb.jit(nb.value_and_grad(f))
+    compiled(*args_of((STATE, ROWS)))
+    assert all(loop.compiled.is_kernel for loop in loops_of(compiled))
+
+
 def test_cond_runs_one_branch_and_reads_what_it_asks_at_every_call():
     flag = nd.array([1.0])
 

@@ -13,8 +13,9 @@ from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray
 from ..autodiff import tape
 from ..autodiff.tracing import capture_outside, captured, update
-from ..backends.numba.compile import nopython
+from ..backends.numba.compile import nested, nopython
 from ..core.context import CPU0, Context
+from ..core.dtypes import DType
 from ..ir.graph import Value
 from ..kernels.random import PART
 from .compiled_program import Compiled, allocation_code
@@ -95,9 +96,9 @@ class _Runner:
 
     partial = False
     single = False
-    inside = None
 
     def __init__(self, whole: _Branch) -> None:
+        self.whole = whole
         self.name = whole.name
         self.texts: list[str] = []
         self.calls: list[Callable[[], Callable]] = []  # compiled lazily: a side never taken is never compiled
@@ -119,6 +120,33 @@ class _Runner:
     def run(self, *arrays) -> None:
         *operands, results = arrays
         self.calls[0 if operands[0]._buf[0] else 1]()(operands, results)
+
+    @property
+    def inside(self) -> Callable | None:
+        """Emits lines of a kernel, if both sides can be part of one; see :meth:`.Compiled.inside`."""
+        return self._inside if all(side.is_kernel for side in self.sides) else None
+
+    def _inside(
+        self, operands: list[str], results: list[str], prefix: str
+    ) -> tuple[list[str], dict[str, Any], dict[str, tuple[DType, int]]]:
+        condition, *rest = operands
+        lines: list[str] = []
+        names: dict[str, Any] = {}
+        buffers: dict[str, tuple[DType, int]] = {}
+        for side, head in zip(self.whole.sides, (f"if {condition}[0]:", "else:"), strict=True):
+            compiled = Compiled(f"{self.name}_side", side.graph, side.arguments, side.results, is_nested=True)
+            steps, used = compiled.inside()
+            own = {k: buffer for k, buffer in compiled.buffers.items() if not k.startswith("out")}
+            count = len(side.arguments)
+            parameters = [*(f"a{k}" for k in range(count)), *(f"out{k}" for k in range(len(results))), *own]
+            source = "\n    ".join([f"def {compiled.name}({', '.join(parameters)}):", *steps, "return"]) + "\n"
+            call = f"{prefix}_side{len(names)}"
+            names[call] = nested(compiled.name, source, used)
+            buffers |= {f"{call}_{k}": buffer for k, buffer in own.items()}
+            arguments = [*rest[:count], *results, *(f"{call}_{k}" for k in own)]
+            rest = rest[count:]
+            lines += [head, f"    {call}({', '.join(arguments)})"]
+        return lines, names, buffers
 
     @property
     def native(self) -> Callable | None:

@@ -20,12 +20,14 @@ from ..core.shapes import size
 from ..ir.graph import ShapedValue
 from .compiled_program import Compiled, allocation_code
 from .device.iteration import DeviceLoop
-from .runtime_helpers import assign
+from .runtime_helpers import assign, section
 from .subprograms import Aval, Step, TracedSubprogram
 
 __all__ = ["LoopRunner", "LoopStep"]
 
 
+#: What the code of a loop calls, besides its step.
+_HELPERS: dict[str, Any] = {"assign": assign, "section": section}
 #: Arrays to allocate: their dtypes and lengths.
 Buffers = dict[str, tuple[DType, int]]
 
@@ -147,7 +149,7 @@ class LoopRunner:
             return self._kernel.bind(int, *(dtype.storage for dtype in self.arrays.values()))
         if self.foreign and compiled.nopython:  # not cached on disk, but no iteration calls Python
             return self._nopython_call
-        return compiled.function(self.name, self._text("call", self.steps), {})
+        return compiled.function(self.name, self._text("call", self.steps), _HELPERS)
 
     @cached_property
     def _nopython_call(self) -> Callable:
@@ -156,11 +158,11 @@ class LoopRunner:
             return self._kernel.as_function()
         lines, names = self.compiled.native()
         kinds = [(None, np.dtype(np.int64)), *((1, dtype.storage) for dtype in self.arrays.values())]
-        return nopython(self.name, self._text(self.name, lines), names, kinds)
+        return nopython(self.name, self._text(self.name, lines), names | _HELPERS, kinds)
 
     @cached_property
     def _kernel(self) -> Kernel:
-        return generate(self.name, self._text(self.name, self.steps), self.names, apart=True)
+        return generate(self.name, self._text(self.name, self.steps), self.names | _HELPERS, apart=True)
 
     def _text(self, name: str, steps: list[str]) -> str:
         """The code of the loop around these steps."""
@@ -189,7 +191,7 @@ class LoopRunner:
         rows, states, _ = self.loop_step.counts
 
         def row(array: str, at: str, n: int) -> str:
-            return f"{array}[({at}) * {n} : ({at}) * {n} + {n}]"
+            return f"section({array}, ({at}) * {n}, {n})"
 
         lines = ["r = n - 1 - t" if self.loop_step.backward else "r = t"]
         lines += [f"a{k} = {row(f'x{k}', 'r', self.lengths[k])}" for k in range(rows)]
@@ -223,21 +225,22 @@ class LoopRunner:
         lines, buffers = self._lines_around(operands, results, "loop")
         own = [f"{name} = {self.compiled.empty_code(*buffer)}" for name, buffer in buffers.items()]
         code = "\n    ".join([f"def call({', '.join([*operands, *filter(None, results)])}):", *own, *lines])
-        return python(self.name, code, {**self.compiled.globals, "loop_call": self.call, "assign": np.copyto})
+        names = self.compiled.globals | _HELPERS | {"assign": np.copyto, "loop_call": self.call}
+        return python(self.name, code, names)
 
     def _native(self, operands: list[str], results: list[str | None], prefix: str) -> tuple[list[str], dict[str, Any]]:
         """:meth:`run` as lines of a nopython function, and their global names."""
         lines, buffers = self._lines_around(operands, results, prefix)
         own = [allocation_code(name, *buffer) for name, buffer in buffers.items()]
-        return [*own, *lines], {f"{prefix}_call": self._nopython_call, "assign": assign}
+        return [*own, *lines], _HELPERS | {f"{prefix}_call": self._nopython_call}
 
     def _inside(
         self, operands: list[str], results: list[str | None], prefix: str
     ) -> tuple[list[str], dict[str, Any], Buffers]:
         """:meth:`run` as lines of a kernel, their global names, and the arrays that they need besides."""
         lines, buffers = self._lines_around(operands, results, prefix)
-        loop = nested(self.name, self._text(self.name, self.steps), self.names)
-        return lines, {f"{prefix}_call": loop, "assign": assign}, buffers
+        loop = nested(self.name, self._text(self.name, self.steps), self.names | _HELPERS)
+        return lines, _HELPERS | {f"{prefix}_call": loop}, buffers
 
     def _lines_around(self, operands: list[str], results: list[str | None], prefix: str) -> tuple[list[str], Buffers]:
         """Code that runs the loop, and the arrays that it needs besides the operands and results.
@@ -258,10 +261,10 @@ class LoopRunner:
                 buffers[last] = dtype, n
             other = results[states + outputs + k]
             if k in self.history:
-                lines.append(f"assign({other}[{first} * {n} : {first} * {n} + {n}], {start})")
+                lines.append(f"assign(section({other}, {first} * {n}, {n}), {start})")
                 after += [
                     f"    elif {done_steps} < {m}:",
-                    f"        assign({last}, {other}[{done_steps} * {n} : {done_steps} * {n} + {n}])",
+                    f"        assign({last}, section({other}, {done_steps} * {n}, {n}))",
                 ]
             else:
                 other = f"{prefix}_b{k}"

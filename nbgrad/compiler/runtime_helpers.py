@@ -14,7 +14,7 @@ from ..backends.numba.pipelines import NO_REALIGN_STACK
 from ..kernels.extreme import greater, smaller
 from ..kernels.linear import narrow, narrow_transposed
 
-__all__ = ["assign", "memory", "product", "used_helpers"]
+__all__ = ["assign", "memory", "product", "section", "used_helpers"]
 
 
 def _are_floats(a, b):
@@ -100,6 +100,16 @@ def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str
     return "gemm"
 
 
+def _is_section(array, start, n):
+    return array(array, types.intp, types.intp) if isinstance(array, types.Array) else None
+
+
+@intrinsic(_is_section, python=lambda array, start, n: array[start : start + n])
+def section(emit, array, start, n):
+    """``array[start : start + n]`` of an argument, which owns the memory: that compiles much faster than a slice."""
+    return emit.array_on(emit.result, emit.builder.gep(emit.array(emit.result, array).data, [start]), n)
+
+
 @inline
 def assign(target, source):
     """``target[:] = source``, which takes memory from Numba's runtime in case the two overlap."""
@@ -111,6 +121,7 @@ def assign(target, source):
 _HELPERS: dict[str, Any] = {
     "add": add,
     "assign": assign,
+    "section": section,
     "greater": greater,
     "smaller": smaller,
     "gemm": gemm,

@@ -13,6 +13,7 @@ import hashlib
 import linecache
 import sys
 import time
+import weakref
 from collections.abc import Callable, Collection
 from functools import lru_cache
 from typing import Any
@@ -199,12 +200,22 @@ def generate(
 
 
 def nested(name: str, source: str, helpers: dict[str, object]):
-    """A function from generated source, as for :func:`generate` with `apart`, that generated kernels call."""
-    function = exec_unique(name, source, helpers, identity(source, helpers))
-    options = {**_OPTIONS, **_HELPER_OPTIONS, "pipeline_class": NoAliasKernelCompiler}
-    dispatcher = numba.njit(function, fastmath=_EXACT, **options)
-    dispatcher.__class__ = _Helper
+    """A function from generated source, as for :func:`generate` with `apart`, that generated kernels call.
+
+    Equal ones are one: the derivative of a loop runs the steps of the loop, too.
+    """
+    fingerprint = identity(source, helpers)
+    dispatcher = _nested.get((name, fingerprint))
+    if dispatcher is None:
+        function = exec_unique(name, source, helpers, fingerprint)
+        options = {**_OPTIONS, **_HELPER_OPTIONS, "pipeline_class": NoAliasKernelCompiler}
+        dispatcher = numba.njit(function, fastmath=_EXACT, **options)
+        dispatcher.__class__ = _Helper
+        _nested[name, fingerprint] = dispatcher
     return dispatcher
+
+
+_nested: weakref.WeakValueDictionary[tuple[str, str], Callable] = weakref.WeakValueDictionary()
 
 
 def exec_unique(name: str, source: str, helpers: dict[str, object], fingerprint: str) -> Callable:
