@@ -57,7 +57,6 @@ def optimization(request):
     takes two thirds of the time; code is cached by the level."""
     name = request.module.__name__
     with pytest.MonkeyPatch.context() as patch:
-        of_loops = name.startswith("test_adjoint_") and name.removeprefix("test_adjoint_") not in OPTIMIZED
-        if of_loops or name in ("test_jit_joins", "test_jit_loops"):
+        if name.startswith("test_adjoint_") and name.removeprefix("test_adjoint_") not in OPTIMIZED:
             patch.setattr(numba.config, "OPT", type(numba.config.OPT)(min(numba.config.OPT, 1)))
         yield

@@ -1,7 +1,9 @@
 """Strings, None and functions in loops: they are known when code is generated, and decide what it is."""
 
+import functools
 import math
 from collections import namedtuple
+from types import SimpleNamespace
 
 import numba
 import numpy as np
@@ -350,21 +352,80 @@ def test_functions_return_functions():
         nb.adjoint(rebound).value_and_grad(X)
 
 
-def test_arrays_from_outside_have_the_elements_that_they_had():
-    """When adjoint was called: in all that one adjoint computes, though code is generated at the first call of each."""
-    table = np.array([1.0, 2.0])
-    pair = (np.array([3.0, 1.0]), 2.0)
+Layer = namedtuple("Layer", "w b")
+
+
+def in_closure(w):
+    return lambda x: x[0] ** 2 * w[0] + x[1] * w[1]
+
+
+def in_a_tuple(w):
+    items = ((w, 1.0), 2.0)
+    return lambda x: x[0] ** 2 * items[0][0][0] * items[1]
+
+
+def in_a_named_tuple(w):
+    layer = Layer(w, 3.0)
 
     def f(x):
-        return x[0] ** 2 * table[0] + x[1] * table[1] * pair[0][0] * pair[1]
+        v, b = layer
+        return x[0] ** 2 * v[0] + b * layer.w[1]
 
+    return f
+
+
+def in_a_dictionary(w):
+    items = {"w": w}
+    return lambda x: x[0] ** 2 * items["w"][0]
+
+
+def of_an_object(w):
+    thing = SimpleNamespace(w=w, layer=Layer(w, 2.0))
+    return lambda x: x[0] ** 2 * thing.w[0] + x[1] * thing.layer.w[1]
+
+
+def scaled(x, w):
+    return x[0] ** 2 * w[0]
+
+
+def of_a_partial(w):
+    named, first = functools.partial(scaled, w=w), functools.partial(lambda w, x: x[1] * w[1], w)
+    return lambda x: named(x) + first(x)
+
+
+def of_a_called_function(w):
+    def inner(x):
+        return x[0] ** 2 * w[0]
+
+    return lambda x: inner(x) + x[1]
+
+
+def a_default_of_a_called_function(w):
+    def inner(x, w=w):
+        return x[0] ** 2 * w[0]
+
+    return lambda x: inner(x) + x[1]
+
+
+OUTSIDE = [in_closure, in_a_tuple, in_a_named_tuple, in_a_dictionary, of_an_object, of_a_partial, of_a_called_function,
+           a_default_of_a_called_function]  # fmt: skip
+
+
+@pytest.mark.parametrize("called_before", [True, False])
+@pytest.mark.parametrize("make", OUTSIDE, ids=lambda f: f.__name__)
+def test_arrays_from_outside_have_the_elements_that_they_had(make, called_before):
+    """When adjoint was called: in all that one adjoint computes, though code is generated at the first call of each."""
+    w = np.array([1.0, 2.0])
+    f = make(w)
     x, direction = np.array([3.0, 1.0]), np.array([1.0, 0.0])
+    before = f(x)
     with uncompiled():
         adj, tangent = nb.adjoint(f), nb.tangent(f)
-        before = adj.value_and_grad(x)
-        table[0] = pair[0][0] = 100.0
+        slope = np.ravel(nb.adjoint(f).vjp(x)(1.0)).tolist()
+        if called_before:
+            adj.value_and_grad(x)
+        w[:] = 100.0, 200.0
         pull = adj.vjp(x)
-        assert before[0] == pull.value == 21.0 == tangent.jvp((x,), (direction,))[0]
-        np.testing.assert_array_equal(pull(1.0), before[1])
-        assert np.ravel(adj.hvp((x,), (direction,))).tolist() == [2.0, 0.0]
-        assert nb.adjoint(f).value_and_grad(x)[0] == f(x) == 900.0 + 400.0
+        assert adj.value_and_grad(x)[0] == pull.value == tangent.jvp((x,), (direction,))[0] == before
+        assert np.ravel(pull(1.0)).tolist() == slope
+        assert nb.adjoint(f).value_and_grad(x)[0] == f(x) != before

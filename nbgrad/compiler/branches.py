@@ -5,7 +5,7 @@ The derivative of a branch is a branch between the pullbacks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import cache, partial
 from typing import Any
 
@@ -18,7 +18,7 @@ from ..core.context import CPU0, Context
 from ..core.dtypes import DType
 from ..ir.graph import Value
 from ..kernels.random import PART
-from .compiled_program import Compiled, allocation_code
+from .compiled_program import Buffers, Compiled, allocation_code
 from .device.iteration import DeviceBranch
 from .subprograms import (
     Arrays,
@@ -81,8 +81,8 @@ class _Branch:
         """Whether it runs user code."""
         return any(side.foreign for side in self.sides)
 
-    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> _Runner | DeviceBranch:
-        return DeviceBranch(self.name, self.sides, ctx) if ctx.device_type == "gpu" else _Runner(self)
+    def concrete(self, read: Collection[int], ctx: Context = CPU0, is_nested: bool = False) -> _Runner | DeviceBranch:
+        return DeviceBranch(self.name, self.sides, ctx) if ctx.device_type == "gpu" else _Runner(self, is_nested)
 
 
 class _Runner:
@@ -97,20 +97,19 @@ class _Runner:
     partial = False
     single = False
 
-    def __init__(self, whole: _Branch) -> None:
-        self.whole = whole
+    def __init__(self, whole: _Branch, is_nested: bool) -> None:
         self.name = whole.name
-        self.texts: list[str] = []
+        self.code: list[str] = []
         self.calls: list[Callable[[], Callable]] = []  # compiled lazily: a side never taken is never compiled
         self.sides: list[Compiled] = []
         arguments: list[Value] = []
         for side, which in zip(whole.sides, ("then", "else"), strict=True):
-            compiled = Compiled(f"{whole.name}_{which}", side.graph, side.arguments, side.results)
+            compiled = Compiled(f"{whole.name}_{which}", side.graph, side.arguments, side.results, is_nested)
             lines = [f"a{k} = operands[{len(arguments) + 1 + k}]._buf" for k in range(len(side.arguments))]
             lines += [f"out{k} = results[{k}]._buf" for k in range(len(side.results))]
-            lines += [f"{k} = {code}" for k, code in compiled.allocations_by_name.items() if not k.startswith("out")]
+            lines += [f"{k} = {compiled.allocations_by_name[k]}" for k in compiled.scratch]
             source = "\n    ".join(["def call(operands, results):", *lines, *compiled.steps])
-            self.texts += compiled.texts
+            self.code += compiled.code
             self.sides.append(compiled)
             self.calls.append(cache(partial(compiled.function, compiled.name, source, {})))
             arguments += side.arguments
@@ -128,49 +127,60 @@ class _Runner:
 
     def _inside(
         self, operands: list[str], results: list[str], prefix: str
-    ) -> tuple[list[str], dict[str, Any], dict[str, tuple[DType, int]]]:
-        condition, *rest = operands
-        lines: list[str] = []
-        names: dict[str, Any] = {}
-        buffers: dict[str, tuple[DType, int]] = {}
-        for side, head in zip(self.whole.sides, (f"if {condition}[0]:", "else:"), strict=True):
-            compiled = Compiled(f"{self.name}_side", side.graph, side.arguments, side.results, is_nested=True)
-            steps, used = compiled.inside()
-            own = {k: buffer for k, buffer in compiled.buffers.items() if not k.startswith("out")}
-            count = len(side.arguments)
-            parameters = [*(f"a{k}" for k in range(count)), *(f"out{k}" for k in range(len(results))), *own]
-            source = "\n    ".join([f"def {compiled.name}({', '.join(parameters)}):", *steps, "return"]) + "\n"
-            call = f"{prefix}_side{len(names)}"
-            names[call] = nested(compiled.name, source, used)
-            buffers |= {f"{call}_{k}": buffer for k, buffer in own.items()}
-            arguments = [*rest[:count], *results, *(f"{call}_{k}" for k in own)]
-            rest = rest[count:]
-            lines += [head, f"    {call}({', '.join(arguments)})"]
-        return lines, names, buffers
+    ) -> tuple[list[str], dict[str, Any], Buffers]:
+        buffers: Buffers = {}
+
+        def function(side: Compiled) -> tuple[Callable, list[str]]:
+            steps, names = side.inside()
+            own = {f"{prefix}_{side.name}_{name}": buffer for name, buffer in side.scratch.items()}
+            buffers.update(own)
+            source = _function(side, [*_arrays(side), *side.scratch], steps)
+            return nested(side.name, source, names), list(own)
+
+        return *self._choice(operands, results, prefix, function), buffers
 
     @property
     def native(self) -> Callable | None:
         """Emits lines of a nopython function, if both sides can be part of one; see :class:`.opaque.Opaque`."""
-        if not all(side.nopython for side in self.sides):
-            return None
+        return self._native if all(side.nopython for side in self.sides) else None
 
-        def native(operands: list[str], results: list[str], prefix: str) -> tuple[list[str], dict[str, Any]]:
-            lines, names = [], {}
-            condition, *rest = operands
-            for side, head in zip(self.sides, (f"if {condition}[0]:", "else:"), strict=True):
-                inside, used = side.native()
-                arguments = {f"a{k}": v.dtype for k, v in enumerate(side.arguments)}
-                arguments |= {f"out{k}": v.dtype for k, v in enumerate(side.outputs)}
-                allocations = [allocation_code(k, *v) for k, v in side.buffers.items() if k not in arguments]
-                source = "\n    ".join([f"def {side.name}({', '.join(arguments)}):", *allocations, *inside, "return"])
-                kinds: list = [(1, dtype.storage) for dtype in arguments.values()]
-                call = f"{prefix}_{side.name}"
-                names[call] = nopython(side.name, source + "\n", used, kinds)
-                own, rest = rest[: len(side.arguments)], rest[len(side.arguments) :]
-                lines += [head, f"    {call}({', '.join([*own, *results])})"]
-            return lines, names
+    def _native(self, operands: list[str], results: list[str], prefix: str) -> tuple[list[str], dict[str, Any]]:
+        def function(side: Compiled) -> tuple[Callable, list[str]]:
+            steps, names = side.native()
+            allocations = [allocation_code(name, *buffer) for name, buffer in side.scratch.items()]
+            arrays = _arrays(side)
+            kinds: list = [(1, dtype.storage) for dtype in arrays.values()]
+            return nopython(side.name, _function(side, arrays, [*allocations, *steps]), names, kinds), []
 
-        return native
+        return self._choice(operands, results, prefix, function)
+
+    def _choice(
+        self,
+        operands: list[str],
+        results: list[str],
+        prefix: str,
+        function: Callable[[Compiled], tuple[Callable, list[str]]],
+    ) -> tuple[list[str], dict[str, Any]]:
+        """Lines that call one of the functions of the sides, and their names; `function` gives the function of a side
+        and its further arguments."""
+        lines, names = [], {}
+        condition, *rest = operands
+        for side, head in zip(self.sides, (f"if {condition}[0]:", "else:"), strict=True):
+            call = f"{prefix}_{side.name}"
+            names[call], more = function(side)
+            own, rest = rest[: len(side.arguments)], rest[len(side.arguments) :]
+            lines += [head, f"    {call}({', '.join([*own, *results, *more])})"]
+        return lines, names
+
+
+def _arrays(side: Compiled) -> dict[str, DType]:
+    """The operands and results of a side, by their names in its code."""
+    operands = {f"a{k}": v.dtype for k, v in enumerate(side.arguments)}
+    return operands | {f"out{k}": v.dtype for k, v in enumerate(side.outputs)}
+
+
+def _function(side: Compiled, parameters: Iterable[str], lines: list[str]) -> str:
+    return "\n    ".join([f"def {side.name}({', '.join(parameters)}):", *lines, "return"]) + "\n"
 
 
 class _Rule(tape.Rule):

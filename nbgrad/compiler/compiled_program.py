@@ -30,12 +30,14 @@ from .schedule import Loop, Program, schedule_statements
 from .source import generate_source
 from .statements import Statement, lower_to_statements
 
-__all__ = ["Call", "Compiled", "allocation_code", "distinct_outputs", "numpy_name"]
+__all__ = ["Buffers", "Call", "Compiled", "allocation_code", "distinct_outputs", "numpy_name"]
 
 #: Programs with more statements than this are compiled as many kernels.
 _LONG = 50
 #: The same for the step of a loop, which seldom repeats itself, and whose values kernels would pass on in memory.
 _LONG_STEP = 200
+#: Arrays to allocate: their dtypes and lengths.
+Buffers = dict[str, tuple[DType, int]]
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,13 @@ class Compiled:
     results : list of Seen
         The outputs of each call.
     is_nested : bool
-        It is the step of a loop, which becomes one kernel with it if :attr:`is_kernel`.
+        It is the step of a loop, or part of one: on one thread, and in one kernel with it if :attr:`is_kernel`.
 
     Attributes
     ----------
     program : Program
     sources : list of Source
-    texts : list of str
+    code : list of str
         All generated code, including that of loops and branches.
     buffers : dict
         Name of an array that is allocated at each call -> (dtype, number of elements).
@@ -105,11 +107,11 @@ class Compiled:
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.sources: list[Source] = []
-        self.texts: list[str] = []
+        self.code: list[str] = []
         self.results = [(v.shape, _kind(v.dtype)) for v in self.outputs]
         self.globals: dict = {"small": np.empty}
         self._makers: dict[str, Callable] = {}
-        self.buffers = {self.names[v]: (v.dtype, size(v.shape)) for v in self.outputs}
+        self.buffers: Buffers = {self.names[v]: (v.dtype, size(v.shape)) for v in self.outputs}
         self.calls: list[Call | str] = []
         self.opaque: dict[int, tuple[Any, list[str], list[str | None]]] = {}
         self._slots = SharedBuffers("t")
@@ -167,7 +169,7 @@ class Compiled:
         if entry is None:
             entry = self._entries[(source.text, *kinds)] = f"kernel{len(self.sources)}"
             self.sources.append(source)
-            self.texts.append(source.text)
+            self.code.append(source.text)
             made = generate(self.name, source.text, source.helpers, apart=True)
             self._makers[entry] = partial(made.bind, *kinds)
         return entry
@@ -197,7 +199,7 @@ class Compiled:
         traced, results = s.value.attrs
         number = len(self.calls)
         parts = {v.attrs: v for v in self.names if v.op == "part" and v.inputs[0].value is s.value}
-        runner = traced.concrete(parts)
+        runner = traced.concrete(parts, is_nested=self.is_nested)
         operands = []
         for k, (x, (shape, kind)) in enumerate(zip(s.value.inputs, runner.avals, strict=True)):
             self.globals[f"i{number}_{k}"] = (shape, kind)
@@ -213,7 +215,7 @@ class Compiled:
             self.globals[f"o{number}_{k}"] = (shape, kind)
             outputs.append(f"wrap({self.names[parts[k]] if k in parts else f'r{number}_{k}'}, *o{number}_{k})")
         self.globals[f"run{number}"] = runner.run
-        self.texts += runner.texts
+        self.code += runner.code
         self.globals["wrap"] = wrap
         spare = [None if runner.partial else f"r{number}_{k}" for k in range(len(results))]
         results = [self.names[parts[k]] if k in parts else spare[k] for k in range(len(results))]
@@ -222,8 +224,13 @@ class Compiled:
         self.calls.append(f"run{number}({', '.join([*operands, outs])})")
 
     @property
+    def scratch(self) -> Buffers:
+        """The buffers that are no results."""
+        return {name: buffer for name, buffer in self.buffers.items() if not name.startswith("out")}
+
+    @property
     def is_kernel(self) -> bool:
-        """Whether all steps can be part of one kernel: they are kernels, and loops around such."""
+        """Whether all steps can be part of one kernel: they are kernels, and loops and branches of such."""
         return all(runner.inside is not None for runner, _, _ in self.opaque.values())
 
     def inside(self) -> tuple[list[str], dict[str, Any]]:

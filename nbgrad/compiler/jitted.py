@@ -247,7 +247,7 @@ class Jitted(Derived):
         """
         if device not in (None, "cpu", "gpu"):
             raise AttrError(f"source: device must be 'cpu' or 'gpu', got {device!r}")
-        return "\n\n".join(self._latest().texts(device))
+        return "\n\n".join(self._latest().code(device))
 
     def report(self) -> str:
         """The loops of the program that ran last, and what it reads, writes and allocates."""

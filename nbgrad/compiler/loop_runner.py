@@ -18,7 +18,7 @@ from ..core.context import CPU0, Context
 from ..core.dtypes import DType, int64
 from ..core.shapes import size
 from ..ir.graph import ShapedValue
-from .compiled_program import Compiled, allocation_code
+from .compiled_program import Buffers, Compiled, allocation_code
 from .device.iteration import DeviceLoop
 from .runtime_helpers import assign, section
 from .subprograms import Aval, Step, TracedSubprogram
@@ -28,8 +28,6 @@ __all__ = ["LoopRunner", "LoopStep"]
 
 #: What the code of a loop calls, besides its step.
 _HELPERS: dict[str, Any] = {"assign": assign, "section": section}
-#: Arrays to allocate: their dtypes and lengths.
-Buffers = dict[str, tuple[DType, int]]
 
 
 class LoopStep:
@@ -103,7 +101,7 @@ class LoopStep:
         last = [] if self.stops is None else [self.stops]
         return [self.traced.results[k] for k in (*range(self.counts[1]), *self.read_outputs(read), *last)]
 
-    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> LoopRunner | DeviceLoop:
+    def concrete(self, read: Collection[int], ctx: Context = CPU0, is_nested: bool = False) -> LoopRunner | DeviceLoop:
         return DeviceLoop(self, read, ctx) if ctx.device_type == "gpu" else LoopRunner(self, read)
 
 
@@ -132,12 +130,12 @@ class LoopRunner:
             f"{whole.name}_step", inside.graph, inside.arguments, results, is_nested=True
         )
         self.steps, self.names = compiled.inside() if compiled.is_kernel else (compiled.steps, {})
-        self.scratch = {name: buffer for name, buffer in compiled.buffers.items() if not name.startswith("out")}
+        self.scratch = compiled.scratch  # after that: it has the arrays of inner loops as well
         self.arrays = self._arrays()
         self.foreign = any(runner.foreign for runner, _, _ in compiled.opaque.values())
         self.native = self._native if compiled.nopython else None
         self.inside = self._inside if compiled.is_kernel else None
-        self.texts = [*compiled.texts, self._text(whole.name, self.steps)]
+        self.code = [*compiled.code, self._text(whole.name, self.steps)]
 
     # Both are compiled lazily, as few programs need both.
 

@@ -56,7 +56,7 @@ class Opaque:
 
     partial = False
     single = False
-    texts: Sequence[str] = ()
+    code: Sequence[str] = ()
     foreign = True
     inside = None
 
@@ -67,7 +67,7 @@ class Opaque:
         self.avals = [(x._shape, kind_of(x._kind.dtype, CPU0)) for x in operands]
         self.training = state.training
 
-    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> Opaque:
+    def concrete(self, read: Collection[int], ctx: Context = CPU0, is_nested: bool = False) -> Opaque:
         return self
 
     def run(self, *arrays) -> None:

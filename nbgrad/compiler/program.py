@@ -110,10 +110,10 @@ class Program:
             return DeviceProgram(self.jitted.name, *self._parts, ctx)
         return Compiled(self.jitted.name, *self._parts)
 
-    def texts(self, device: str | None) -> Sequence[str]:
+    def code(self, device: str | None) -> Sequence[str]:
         """The generated code, for ``"cpu"``, ``"gpu"``, or None: where it runs."""
         own = device in (None, "gpu" if self.ctx.device_type == "gpu" else "cpu")
-        return (self.compiled if own else self._compiled(gpu(0) if device == "gpu" else CPU0)).texts
+        return (self.compiled if own else self._compiled(gpu(0) if device == "gpu" else CPU0)).code
 
     def _traced(self, device: Context) -> tuple[Graph, list, list[NDArray]]:
         """Trace the function for arrays on this device: the graph, its arguments and results."""

@@ -120,8 +120,6 @@ def assign(target, source):
 #: Name in generated source -> object.
 _HELPERS: dict[str, Any] = {
     "add": add,
-    "assign": assign,
-    "section": section,
     "greater": greater,
     "smaller": smaller,
     "gemm": gemm,

@@ -20,7 +20,7 @@ from ..ir.graph import Value
 from .runtime_helpers import product
 from .statements import Access, Axis, Statement
 
-__all__ = ["SHORT_ENDS", "Loop", "Program", "TileAxis", "reduction_axes", "schedule_statements"]
+__all__ = ["Loop", "Program", "TileAxis", "has_short_ends", "reduction_axes", "schedule_statements"]
 
 #: Axes up to this length are unrolled.
 _UNROLLED = 4
@@ -28,9 +28,9 @@ _UNROLLED = 4
 _SHORT = 24
 #: Matrices with at least this many elements exceed the second-level cache.
 _LONG = 1 << 17
-#: The maximum number of guard boundaries in a loop; each costs another copy of its body. There may be more if all but
-#: the longest range between them have at most this part of the iterations together.
-_ENDS, SHORT_ENDS = 3, 4
+#: The maximum number of guard boundaries in a loop, unless all but the longest range between them are short; each costs
+#: another copy of its body.
+_ENDS = 3
 #: A loop of more statements is divided into pieces: its compile time grows faster than their number, and equal pieces
 #: are compiled once. Every value may then need an array, at most this many bytes in all.
 _WHOLE, _PIECE, _PASSED_ON = 1000, 40, 1 << 28
@@ -319,7 +319,12 @@ def _few_ranges(ends: set[int], axis: Axis) -> bool:
         return True
     n = (axis.whole if isinstance(axis, TileAxis) else axis).extent
     longest = max(stop - start for start, stop in itertools.pairwise(sorted({0, n, *ends})))
-    return n - longest <= n // SHORT_ENDS
+    return has_short_ends(n, longest)
+
+
+def has_short_ends(n: int, longest: int) -> bool:
+    """Whether the ranges of a loop of `n` iterations, but for the longest, have at most a quarter of them."""
+    return n - longest <= n // 4
 
 
 def _values(access: Access) -> Value:

@@ -19,7 +19,7 @@ from .kernel_source import Source
 from .parallel_chunks import Chunks
 from .reductions import accumulation_type, combined, identity
 from .runtime_helpers import product, used_helpers
-from .schedule import SHORT_ENDS, Loop, Program, TileAxis, reduction_axes
+from .schedule import Loop, Program, TileAxis, has_short_ends, reduction_axes
 from .statements import Access, Axis, Guard, Statement
 
 __all__ = ["generate_source"]
@@ -215,11 +215,11 @@ class _Writer:
         for start, stop in itertools.pairwise(sorted(ends)):
             grouped.setdefault(tuple([g.start <= start < g.stop for g in guards]), []).append((start, stop))
         groups = list(grouped.values()) or [[(0, 0)]]
-        longest = max(groups, key=lambda ranges: sum(stop - start for start, stop in ranges))
+        longest = max(groups, key=_points)
+        if len(groups) <= _RANGES or not has_short_ends(axis.extent, _points(longest)):
+            return [(ranges, True) for ranges in groups]
         others = sorted(r for ranges in groups if ranges is not longest for r in ranges)
-        if len(groups) > _RANGES and sum(stop - start for start, stop in others) <= axis.extent // SHORT_ENDS:
-            return [(longest, True), (_merged(others), False)]
-        return [(ranges, True) for ranges in groups]
+        return [(longest, True), (_merged(others), False)]
 
     def _undecided_guards(self, s: Statement) -> list[Guard]:
         """The guards that still matter to a statement, given those already decided."""
@@ -476,6 +476,10 @@ class _Writer:
 
     def _element_code(self, location: BufferLocation, combo: tuple) -> str:
         return f"{location.array}[{flat_index(location.coefficients, 0, dict(combo))}]"
+
+
+def _points(ranges: list[tuple[int, int]]) -> int:
+    return sum(stop - start for start, stop in ranges)
 
 
 def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:

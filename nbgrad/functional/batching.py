@@ -165,8 +165,8 @@ class _RowByRow:
     def foreign(self) -> bool:
         return self.whole.foreign
 
-    def concrete(self, read: Collection[int], ctx: Context = CPU0) -> _Runner:
-        return _Runner(self.whole.concrete(read, ctx), self.every, self.n)
+    def concrete(self, read: Collection[int], ctx: Context = CPU0, is_nested: bool = False) -> _Runner:
+        return _Runner(self.whole.concrete(read, ctx, is_nested), self.every, self.n)
 
 
 class _Runner:
@@ -181,7 +181,7 @@ class _Runner:
         self.n = n
         self.partial = inner.partial
         self.single = inner.single
-        self.texts = inner.texts
+        self.code = inner.code
         self.name, self.foreign = inner.name, inner.foreign
         self.avals = [((n, *shape) if rows else shape, kind) for rows, (shape, kind) in zip(every, inner.avals)]
 

@@ -146,14 +146,14 @@ class Plan:
     #: Unused results cannot be omitted.
     partial = False
     #: The generated sources, for inspection.
-    texts: Sequence[str] = ()
+    code: Sequence[str] = ()
     #: It runs from Python, and is not the user's code.
     native = None
     inside = None
     foreign = False
 
-    def concrete(self, read: Collection[int] = (), ctx: Context = CPU0) -> Plan:
-        """The same call for arrays on a device; `read` are the results that are used."""
+    def concrete(self, read: Collection[int] = (), ctx: Context = CPU0, is_nested: bool = False) -> Plan:
+        """The same call for arrays on a device; `read` are the results that are used, `is_nested`: in a loop's step."""
         return self.on([wrap(None, shape, kind_of(kind.dtype, ctx)) for shape, kind in self.avals])
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:

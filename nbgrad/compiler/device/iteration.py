@@ -44,7 +44,7 @@ class DeviceLoop:
         self.results = whole.results_of_step(read)
         self.kinds = [kind_of(y.value.dtype, ctx) for y in self.results]
         self.step = DeviceProgram(f"{whole.name}_step", inside.graph, inside.arguments, self.results, ctx)
-        self.texts = self.step.texts
+        self.code = self.step.code
 
     def run(self, *arrays) -> None:
         *operands, outs = arrays
@@ -110,7 +110,7 @@ class DeviceBranch:
             DeviceProgram(f"{name}_{which}", side.graph, side.arguments, side.results, ctx)
             for side, which in zip(sides, ("then", "else"), strict=True)
         ]
-        self.texts = [text for side in self.sides for text in side.texts]
+        self.code = [source for side in self.sides for source in side.code]
         arguments = [v for side in self.sides for v in side.arguments]
         self.avals = [((), None), *((v.shape, kind_of(v.dtype, ctx)) for v in arguments)]
 

@@ -51,7 +51,7 @@ class DeviceProgram:
     groups : list of Group
         The statements, grouped by kernel.
     kernels : list of Kernel
-    texts : list of str
+    code : list of str
         All generated code.
     steps : list of str
         Code for a call, once the results are allocated.
@@ -77,7 +77,7 @@ class DeviceProgram:
         self.names: dict[Value, str] = {v: f"a{k}" for k, v in enumerate(self.arguments)}
         self.names |= {v: f"out{k}" for k, v in enumerate(self.outputs)}
         self.kernels: list[Kernel] = []
-        self.texts: list[str] = []
+        self.code: list[str] = []
         self.globals: dict[str, Any] = {}
         self._makers: dict[str, Callable[[], Callable]] = {}  # compiled when the program first runs
         self._steps: list[tuple[list[str], set[str]]] = []  # code, and the arrays it reads
@@ -187,7 +187,7 @@ class DeviceProgram:
         """Code that launches a kernel."""
         name = f"kernel{len(self.kernels)}"
         self.kernels.append(kernel)
-        self.texts.append(kernel.source)
+        self.code.append(kernel.source)
         kinds = [d.storage for _, d in arrays] + [int] * len(kernel.integers)
 
         def make() -> Callable:
@@ -212,7 +212,7 @@ class DeviceProgram:
         epilogue, arrays = generate_epilogue(g)
         name = f"epilogue{len(self._steps)}"
         self.globals[name] = epilogue
-        self.texts.append(epilogue.source)
+        self.code.append(epilogue.source)
         first, *more = [self.names[v] for v in arrays]
         self._multiplied(
             s, first, lines, f", epilogue={name}, more=({''.join(f'{x}, ' for x in more)})", {first, *more}
@@ -246,7 +246,7 @@ class DeviceProgram:
                 lines.append(self._empty(name, Value("part", (), k, shape, dtype, 0)))
                 spare.append(name)
             destinations.append(name)
-        self.texts += runner.texts
+        self.code += runner.code
         operands = [self.names[x.value] for x in s.value.inputs]
         name = f"run{len(self._steps)}"
         self._makers[name] = lambda: _runner(runner, results, self.ctx)

@@ -82,10 +82,12 @@ def as_it_is(value: object) -> object:
     """What a name stands for, with the elements, items of dictionaries and arguments of partials that it has now."""
     if isinstance(value, np.ndarray) and value.size <= MAX_CONSTANT_ELEMENTS:
         return value.copy(order="K")
-    if type(value) is tuple:
-        return tuple([as_it_is(v) for v in value])
+    if isinstance(value, tuple):
+        items = [as_it_is(v) for v in value]
+        return value._make(items) if hasattr(value, "_make") else tuple(items)
     if isinstance(value, functools.partial):
-        return functools.partial(value.func, *value.args, **value.keywords)
+        keywords = {k: as_it_is(v) for k, v in value.keywords.items()}
+        return functools.partial(value.func, *map(as_it_is, value.args), **keywords)
     if isinstance(value, dict):
         return {k: v if isinstance(v, dict) else as_it_is(v) for k, v in value.items()}
     return value

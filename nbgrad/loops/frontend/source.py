@@ -172,7 +172,9 @@ class Source:
     def source_of_called(self, plain: Callable, called: Any) -> Source:
         """The source of a function that is `called`, read once; `plain` is what Numba compiled."""
         if plain not in self.called_sources:
-            self.called_sources[plain] = Source(called, self.called_sources)
+            self.called_sources[plain] = source = Source(called, self.called_sources)
+            defaults = [p.replace(default=as_it_is(p.default)) for p in source.signature.parameters.values()]
+            source.signature = source.signature.replace(parameters=defaults)
         return self.called_sources[plain]
 
     def with_callees(self) -> list[Source]:
