@@ -69,8 +69,9 @@ def draw_populations(fit: Fit, path: Path) -> Path | None:
         time_axes.fill_between(fit.time, curve / spread, curve * spread, color=color, alpha=0.12, linewidth=0)
         time_axes.plot(fit.time, curve, color=color, label=f"{name}, fitted")
         time_axes.plot(years, counts, "o", color=color, markersize=4, label=f"{name}, pelts")
-    time_axes.set(xlabel="year", ylabel="thousands", ylim=(0, None), xticks=years[::4])
-    time_axes.legend(frameon=False, ncols=2, fontsize=9, loc="upper right")
+    top = 1.15 * spread * max(fit.hare.max(), fit.lynx.max())  # a line of the legend above everything
+    time_axes.set(xlabel="year", ylabel="thousands", ylim=(0, top), xticks=years[::4])
+    time_axes.legend(frameon=False, ncols=4, fontsize=9, loc="upper center")
     time_axes.set_title("Lotka-Volterra equations fitted to Hudson Bay pelts", fontsize=11)
     phase_axes.plot(fit.hare, fit.lynx, color=_GREY)
     phase_axes.plot(hare, lynx, "o", color="black", markersize=3)
