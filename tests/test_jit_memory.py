@@ -145,7 +145,7 @@ def test_a_long_loop_is_compiled_in_pieces_and_equal_pieces_once(monkeypatch):
     np.testing.assert_allclose(gradient, slope, 1e-12)
     compiled = call.latest.compiled
     assert len(compiled.sources) <= 15 < len(compiled.calls)
-    assert max(text.count("\n") for text in compiled.texts) < 50
+    assert max(text.count("\n") for text in compiled.code) < 50
 
 
 def test_other_loops_stay_whole(monkeypatch):

@@ -16,6 +16,7 @@ from ..autodiff.tracing import capture_outside, captured, update
 from ..backends.numba.compile import nested, nopython
 from ..core.context import CPU0, Context
 from ..core.dtypes import DType
+from ..functional.closures import frozen_closure
 from ..ir.graph import Value
 from ..kernels.random import PART
 from .compiled_program import Buffers, Compiled, allocation_code
@@ -25,7 +26,6 @@ from .subprograms import (
     TracedSubprogram,
     add_step,
     as_tape_leaf,
-    frozen_closure,
     random_parts,
     shape_and_dtype,
     trace_pullback,
@@ -70,19 +70,21 @@ def _carrying(function: Function, written: Arrays) -> Function:
 class _Branch:
     """A branch, as a step of a program. `results`: shapes and dtypes."""
 
+    form = ()
+
     def __init__(self, name: str, functions: tuple[Function, Function], sides: list[TracedSubprogram]) -> None:
         self.name = name
         self.functions = functions
-        self.sides = sides
+        self.subprograms = sides
         self.results = sides[0].avals
 
     @property
     def foreign(self) -> bool:
         """Whether it runs user code."""
-        return any(side.foreign for side in self.sides)
+        return any(side.foreign for side in self.subprograms)
 
     def concrete(self, read: Collection[int], ctx: Context = CPU0, is_nested: bool = False) -> _Runner | DeviceBranch:
-        return DeviceBranch(self.name, self.sides, ctx) if ctx.device_type == "gpu" else _Runner(self, is_nested)
+        return DeviceBranch(self.name, self.subprograms, ctx) if ctx.device_type == "gpu" else _Runner(self, is_nested)
 
 
 class _Runner:
@@ -103,7 +105,7 @@ class _Runner:
         self.calls: list[Callable[[], Callable]] = []  # compiled lazily: a side never taken is never compiled
         self.sides: list[Compiled] = []
         arguments: list[Value] = []
-        for side, which in zip(whole.sides, ("then", "else"), strict=True):
+        for side, which in zip(whole.subprograms, ("then", "else"), strict=True):
             compiled = Compiled(f"{whole.name}_{which}", side.graph, side.arguments, side.results, is_nested)
             lines = [f"a{k} = operands[{len(arguments) + 1 + k}]._buf" for k in range(len(side.arguments))]
             lines += [f"out{k} = results[{k}]._buf" for k in range(len(side.results))]
@@ -201,7 +203,7 @@ class _Rule(tape.Rule):
         present = [k for k, h in enumerate(g) if h is not None]
         functions = []
         first = 1
-        for side, function in zip(self.whole.sides, self.whole.functions, strict=True):
+        for side, function in zip(self.whole.subprograms, self.whole.functions, strict=True):
             functions.append(self._pullback(side, function, first, wanted, {k: g[k] for k in present}))
             first += len(side.arguments)
         cotangents: list[NDArray | None] = [None] * len(operands)
@@ -216,7 +218,8 @@ class _Rule(tape.Rule):
             constants = [as_tape_leaf(captured(x)) for x in self.operands[first : first + len(side.arguments)]]
             drawn = [(PART, constants[0])] if side.drawn else []
             own = list(zip(side.captured, constants[len(drawn) :], strict=True))
-            found = trace_pullback(function, constants, [*own, *drawn], {k: captured(h) for k, h in g.items()})
+            heads = {k: captured(h) for k, h in g.items()}
+            found = trace_pullback(self.name, side, frozen_closure(function), constants, [*own, *drawn], heads)
             cotangents = []
             for k in wanted:
                 h = found.get(id(constants[k - first])) if first <= k < first + len(constants) else None

@@ -71,6 +71,15 @@ class LoopStep:
             self.results.append(((), int64))
 
     @property
+    def subprograms(self) -> list[TracedSubprogram]:
+        return [self.traced]
+
+    @property
+    def form(self) -> tuple:
+        """What else a loop differs in."""
+        return self.counts, self.n, self.backward, self.counted, self.stops
+
+    @property
     def foreign(self) -> bool:
         """Whether it runs user code."""
         return self.traced.foreign

@@ -18,6 +18,7 @@ from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tape
 from ..autodiff.tracing import capture_outside, captured, update
 from ..core.dtypes import int64
+from ..functional.closures import frozen_closure
 from ..kernels.binary import not_equal
 from ..kernels.random import PART
 from ..kernels.shape import reshape
@@ -29,10 +30,10 @@ from .subprograms import (
     TracedSubprogram,
     add_step,
     as_tape_leaf,
-    frozen_closure,
     random_parts,
     shape_and_dtype,
     trace_pullback,
+    unread,
     with_updates,
     zeros,
 )
@@ -106,7 +107,7 @@ def loop(
 
 def _without_unread_rows(step: Step, rows: Arrays, traced_step: TracedSubprogram) -> tuple[Step, Arrays]:
     """The step and its rows without those that it does not read: no states are kept for the derivative of a linear
-    step, which reads none."""
+    step, which reads none. Where the step is retraced, an argument that nothing is bound to takes their place."""
     read = traced_step.read()
     kept = [k for k in range(len(rows)) if traced_step.arguments[k] in read]
     if len(kept) == len(rows):
@@ -116,7 +117,7 @@ def _without_unread_rows(step: Step, rows: Arrays, traced_step: TracedSubprogram
 
     def reading(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
         given = dict(zip(kept, row, strict=True))
-        return step([given[k] if k in given else zeros(*aval) for k, aval in enumerate(avals)], states)
+        return step([given[k] if k in given else unread(*aval) for k, aval in enumerate(avals)], states)
 
     return reading, [rows[k] for k in kept]
 
@@ -187,10 +188,12 @@ class _Rule(tape.Rule):
             heads |= {k: h for k, h in zip(present, row[rows + states :], strict=True) if k < states + outputs}
 
             def function() -> Arrays:
-                row_cotangents, after = whole.step(inside[:row_count], inside[rows : rows + states])
-                return [*after, *row_cotangents]
+                outs, after = frozen_closure(whole.step)(inside[:row_count], inside[rows : rows + states])
+                return [*after, *outs]
 
-            cotangents = trace_pullback(function, [*inside, *constants], [*own, *drawn], heads)
+            cotangents = trace_pullback(
+                whole.name, whole.traced, function, [*inside, *constants], [*own, *drawn], heads
+            )
             extra = {k - states - outputs: h for k, h in zip(present, row[rows + states :]) if k >= states + outputs}
             after = []
             for k in changing:

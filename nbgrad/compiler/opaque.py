@@ -59,6 +59,8 @@ class Opaque:
     code: Sequence[str] = ()
     foreign = True
     inside = None
+    subprograms = ()
+    form = ()
 
     def __init__(self, name: str, call: Callable, operands: Arrays, native: Callable | None = None) -> None:
         self.name = name

@@ -34,7 +34,7 @@ from ..kernels import random
 from ..kernels.shape import reshape
 from .compiled_program import Compiled
 from .device.program import DeviceProgram
-from .retracing import same_steps
+from .retracing import check_same
 
 if TYPE_CHECKING:
     from .jitted import Jitted
@@ -353,20 +353,18 @@ class Program:
                 new = [traced_value(y if y._kind.traced else captured(y)) for y in outputs if isinstance(y, NDArray)]
                 read = {traced_value(x).value: outside for outside, x in graph.captured}
                 old = dict(zip(arguments[count:], self.captured, strict=True))
-                same = same_steps(results[: self.count], new, dict(zip(arguments, arguments_now[:count])), (old, read))
+                known = dict(zip(arguments, arguments_now[:count]))
+                check_same(self.jitted.name, "compiled", _ADVICE, results[: self.count], new, known, (old, read))
         finally:
             state.recording, graph.replayed_results = recording, saved
-        if not same:
-            raise TraceError(
-                f"{self.jitted.name}: a number, function or array that it reads from outside has changed since it was "
-                "compiled, and its gradient would not be that of its value: pass what changes as an argument, or as an "
-                "NDArray that is written in place, or call nbgrad.jit again"
-            )
 
     def _saved_by_step(self, arrays: Sequence[NDArray]) -> Iterator[list[NDArray]]:
         """The saved results, step by step."""
         source = iter(capture_outside(arrays))
         return iter([[next(source) for _ in range(n)] for n in self.saved_counts])
+
+
+_ADVICE = "pass what changes as an argument, or as an NDArray that is written in place, or call nbgrad.jit again"
 
 
 def _common_device(name: str, args: Sequence[NDArray]) -> Context | None:

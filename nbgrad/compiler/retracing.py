@@ -1,55 +1,116 @@
-"""Check that a function retraced for its derivatives is still the one that was compiled."""
+"""Check that a function retraced for its derivatives is still the one that was compiled.
+
+A derivative is traced from the function, not from its compiled steps. If a global or an attribute that it reads has
+changed in between, the derivative would be that of another function.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ..errors import TraceError
+from ..operators.call_plan import Plan
 
 if TYPE_CHECKING:
     from ..arrays.ndarray import NDArray
     from ..ir.graph import ShapedValue, Value
 
-__all__ = ["same_steps"]
+__all__ = ["check_same"]
+
+_CHANGED = (
+    "{name}: a number, function or array that it reads from outside has changed since it was {when}, and its "
+    "gradient would not be that of its value: {advice}"
+)
 
 
-def same_steps(
-    old: Sequence[ShapedValue],
-    new: Sequence[ShapedValue],
-    known: dict[Value, Value],
-    read: tuple[dict[Value, NDArray], dict[Value, NDArray]],
-) -> bool:
-    """Whether results of two graphs come from equal steps.
+def check_same(
+    name: str,
+    when: str,
+    advice: str,
+    old: Iterable[ShapedValue],
+    new: Iterable[ShapedValue],
+    known: Mapping[Value, Value],
+    read: tuple[Mapping[Value, NDArray], Mapping[Value, NDArray]],
+) -> None:
+    """Check that results of two graphs come from equal steps.
 
-    `known` maps arguments of the old graph to those of the new. `read` are the captured arrays that other arguments are
-    bound to, in the old graph and in the new: they must be the same array, or arrays with equal values, which a
-    function may create each time. Opaque steps are not compared in detail.
+    Python code that runs as a step is not compared.
+
+    Parameters
+    ----------
+    name, when, advice : str
+        For the error message.
+    old, new : iterable of ShapedValue
+        The results.
+    known : mapping
+        Arguments of the old graph -> those of the new one.
+    read : pair of mappings
+        Arguments -> the captured arrays that they are bound to, in the old graph and in the new. They must be the same
+        array, or arrays with equal values, which a function may create each time.
+
+    Raises
+    ------
+    TraceError
+        If they do not.
     """
-    if len(old) != len(new):
-        return False
-    known, stack = dict(known), list(zip(old, new, strict=True))
+    if not _same(list(zip(old, new, strict=True)), dict(known), read):
+        raise TraceError(_CHANGED.format(name=name, when=when, advice=advice))
+
+
+def _same(
+    stack: list[tuple[ShapedValue, ShapedValue]],
+    known: dict[Value, Value],
+    read: tuple[Mapping[Value, NDArray], Mapping[Value, NDArray]],
+) -> bool:
     while stack:
         a, b = stack.pop()
+        x, y = a.value, b.value
         if a.shape != b.shape:
             return False
-        if a.value in known:
-            if known[a.value] is not b.value:
-                return False
+        if known.get(x) is y:
             continue
-        x, y = a.value, b.value
-        if (x.op, x.shape, x.dtype) != (y.op, y.shape, y.dtype) or len(x.inputs) != len(y.inputs):
-            return False
         if x.op == "argument":
-            first, second = read[0].get(x), read[1].get(y)
-            if first is None or second is None or not (first is second or _equal(first, second)):
+            if y.op != "argument" or not _equal(read[0].get(x), read[1].get(y)):
                 return False
-        elif x.attrs != y.attrs and x.op != "opaque":
+        elif x in known or (x.op, x.shape, x.dtype) != (y.op, y.shape, y.dtype) or len(x.inputs) != len(y.inputs):
+            return False
+        elif x.op == "opaque":
+            if not _same_run(*x.attrs, *y.attrs):
+                return False
+        elif x.attrs != y.attrs:
             return False
         known[x] = y
-        stack.extend(zip(x.inputs, y.inputs, strict=True))
+        stack += zip(x.inputs, y.inputs, strict=True)
     return True
 
 
-def _equal(a: NDArray, b: NDArray) -> bool:
-    return a._kind is b._kind and a._shape == b._shape and np.array_equal(a.asnumpy(), b.asnumpy(), equal_nan=True)
+def _same_run(run: Any, results: Sequence, other: Any, other_results: Sequence) -> bool:
+    """Whether two opaque steps do the same: operators by their attributes, loops and branches by their steps."""
+    if type(run) is not type(other) or results != other_results:
+        return False
+    if isinstance(run, Plan):
+        return run is other or (run.op is other.op and run.attrs == other.attrs)
+    parts, others = run.subprograms, other.subprograms
+    return (
+        run.name == other.name
+        and run.form == other.form
+        and len(parts) == len(others)
+        and all(
+            len(p.arguments) == len(q.arguments)
+            and len(p.results) == len(q.results)
+            and _same(list(zip(p.results, q.results)), dict(zip(p.arguments, q.arguments)), ({}, {}))
+            for p, q in zip(parts, others)
+        )
+    )
+
+
+def _equal(a: NDArray | None, b: NDArray | None) -> bool:
+    """Whether two captured arrays are the same, or have equal values."""
+    if a is None or b is None or a is b:
+        return a is b and a is not None
+    if a._kind is not b._kind or a._shape != b._shape or a._kind.traced:
+        return False
+    return np.array_equal(a.asnumpy(), b.asnumpy(), equal_nan=True)

@@ -7,7 +7,6 @@ numbers are drawn from a part of the random stream that is such an operand, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from types import CellType, FunctionType
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ..errors import TraceError
 from ..ir.graph import LEAKED, Graph, ShapedValue, Value, current
 from ..kernels.random import PART, part
 from ..kernels.shape import reshape
+from .retracing import check_same
 
 __all__ = [
     "Arrays",
@@ -32,10 +32,10 @@ __all__ = [
     "TracedSubprogram",
     "add_step",
     "as_tape_leaf",
-    "frozen_closure",
     "random_parts",
     "shape_and_dtype",
     "trace_pullback",
+    "unread",
     "with_updates",
     "zeros",
 ]
@@ -82,6 +82,10 @@ class TracedSubprogram:
         self.captured = [outside for outside, _ in others]
         _check([y.value for y in self.results], set(self.arguments))
 
+    def bound(self) -> dict[Value, NDArray]:
+        """The arguments that captured arrays are bound to, and these arrays."""
+        return dict(zip(reversed(self.arguments), reversed(self.captured), strict=False))
+
     @property
     def avals(self) -> list[Aval]:
         return [(y.shape, y.value.dtype) for y in self.results]
@@ -115,29 +119,6 @@ def _check(values: list[Value], known: set[Value]) -> None:
             values += [x.value for x in value.inputs]
 
 
-def frozen_closure(function: Any, known: dict | None = None) -> Any:
-    """`function` with a copy of its closure: the variables it captured keep their present values.
-
-    It runs again for derivatives, when ``h = cond(p, lambda: h, ...)`` has rebound `h`.
-    """
-    known = {} if known is None else known
-    if not isinstance(function, FunctionType) or not function.__closure__:
-        return function
-    if function not in known:
-        cells = [CellType() for _ in function.__closure__]
-        frozen = FunctionType(
-            function.__code__, function.__globals__, function.__name__, function.__defaults__, tuple(cells)
-        )
-        frozen.__kwdefaults__ = function.__kwdefaults__
-        known[function] = frozen
-        for cell, old in zip(cells, function.__closure__, strict=True):
-            try:
-                cell.cell_contents = frozen_closure(old.cell_contents, known)
-            except ValueError:  # an empty cell
-                continue
-    return known[function]
-
-
 def add_step(whole: Any, operands: Arrays, rule: Callable[[Arrays], tape.Rule]) -> Arrays:
     """Add a step to the program being traced, and return its results; recorded on the tape if an operand is."""
     graph = current.graph
@@ -161,6 +142,12 @@ def zeros(shape: Shape, dtype: DType) -> NDArray:
     assert current.graph is not None
     kind = kind_of(dtype, current.graph.ctx)
     return wrap(kind.zeros(size(shape)), shape, kind)
+
+
+def unread(shape: Shape, dtype: DType) -> NDArray:
+    """An array in the graph being traced that nothing may be computed from."""
+    assert current.graph is not None
+    return traced(current.graph.argument(shape, dtype), shape, dtype)
 
 
 def with_updates(function: Callable[[], Arrays], written: Arrays, before: Arrays) -> Arrays:
@@ -193,17 +180,26 @@ def as_tape_leaf(x: NDArray) -> NDArray:
 
 
 def trace_pullback(
-    function: Callable, variables: Sequence[NDArray], outside: Sequence[tuple[NDArray, NDArray]], heads: dict
-) -> dict:
-    """Trace the pullback of a function that reads some variables directly and captures others.
+    name: str,
+    original: TracedSubprogram,
+    function: Callable[[], Arrays],
+    variables: Sequence[NDArray],
+    outside: Sequence[tuple[NDArray, NDArray]],
+    heads: dict[int, NDArray],
+) -> dict[int, NDArray]:
+    """Trace the pullback of a subprogram, whose function is traced again.
 
     Parameters
     ----------
+    name : str
+        Names the step in error messages.
+    original : TracedSubprogram
     function : callable
-        Takes no arguments; returns a list of arrays.
+        Takes no arguments; returns the results of the subprogram.
     variables : sequence of NDArray
+        The arguments of the subprogram: the function reads some of them directly and captures others.
     outside : sequence of pairs
-        Arrays that it captures, with their replacements.
+        Arrays that it captures, with their replacements among the variables.
     heads : dict
         Number of a result -> its cotangent.
 
@@ -211,6 +207,11 @@ def trace_pullback(
     -------
     dict
         id of a variable -> its cotangent; without those that are zero.
+
+    Raises
+    ------
+    TraceError
+        If the function has other steps than before.
     """
     graph = current.graph
     assert graph is not None
@@ -223,6 +224,17 @@ def trace_pullback(
     finally:
         state.recording = recording
         graph.captured, graph.drawn = graph.captured[len(outside) :], drawn
+    arguments = [traced_value(x).value for x in variables]
+    count = min(len(results), len(original.results))  # a loop's condition is not retraced
+    check_same(
+        name,
+        "traced for its value",
+        "copy what changes into a local variable, or pass it as an argument",
+        original.results[:count],
+        [traced_value(y) for y in results[:count]],
+        dict(zip(original.arguments, arguments, strict=True)),
+        (original.bound(), {traced_value(x).value: outside for outside, x in graph.captured}),
+    )
     seeds = [(y._node, heads[k]) for k, y in enumerate(results) if k in heads and y._node is not None]
     targets = {x._node: 0 for x in variables if x._node is not None}
     cotangents = tape.sweep_recorded(seeds, True, targets, floor) if seeds and targets else {}

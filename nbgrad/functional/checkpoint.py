@@ -16,6 +16,7 @@ from ..core.pickling import Transformed
 from ..core.shapes import size
 from ..errors import DTypeError, NBGradError
 from ..kernels.random import logged, redrawn
+from .closures import frozen_closure
 
 __all__ = ["checkpoint", "recording_inputs"]
 
@@ -30,8 +31,9 @@ def checkpoint(function: Callable) -> Callable:
     ----------
     function : callable
         Takes any arguments and returns an NDArray, or a tuple, list or dict of them and of anything else. It must be
-        repeatable: draw random numbers from nbgrad only, and change nothing that it reads. It may use arrays that are
-        not arguments; gradients flow to them, too.
+        repeatable: draw random numbers from nbgrad only, and change nothing that it reads. Variables that it captures
+        keep the values that they have at the call; globals, attributes of objects and items of lists must not change
+        until backward. It may use arrays that are not arguments; gradients flow to them, too.
 
     Returns
     -------
@@ -90,7 +92,7 @@ class _Run:
 
     def __init__(self, name: str, function: Callable, args: tuple, kwargs: dict) -> None:
         self.name = name
-        self.function = function
+        self.function = frozen_closure(function, contents=False)
         self.given = _mapped((args, kwargs), _SavedArgument)
         self.training = state.training
         self.draws: list = []
