@@ -174,3 +174,28 @@ def test_a_long_loop_stays_whole_where_pieces_would_pass_on_much(monkeypatch):
     call(np.linspace(0.1, 1.0, 50))
     assert len(call.latest.compiled.sources) == 1
     assert _bytes(call.latest.compiled) == 0
+
+
+def _layers(count):
+    def loss(w, x):
+        for _ in range(count):
+            scores = nd.softmax(nd.batch_dot(x, x, transpose_b=True), axis=-1)
+            x = x + nd.tanh(nd.dot(nd.batch_dot(scores, x), w))
+        return nd.sum(x * x)
+
+    return loss
+
+
+def test_equal_layers_share_kernels():
+    """Whatever their number: what follows the third of them is equal to what is there."""
+    rng = np.random.default_rng(0)
+    w, x = rng.standard_normal((8, 8)), rng.standard_normal((2, 12, 8))
+    found = []
+    for count in (4, 6):
+        call = nb.jit(nb.value_and_grad(_layers(count)))
+        value, slope = call(w, x)
+        expected, gradient = nb.value_and_grad(_layers(count))(w, x)
+        np.testing.assert_allclose(value, expected, 1e-12)
+        np.testing.assert_allclose(slope, gradient, 1e-9)
+        found.append(call.latest.compiled)
+    assert len(found[1].sources) == len(found[0].sources) < len(found[0].calls) < len(found[1].calls)

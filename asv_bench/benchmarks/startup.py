@@ -34,6 +34,25 @@ for name in ("a", "b", "c", "d"):
     loaded(name)
 print((time.perf_counter() - start) / 4)
 """
+_LAYERS = """
+import time
+import numpy as np
+import nbgrad as nb
+from nbgrad import nd
+
+def loss(weights, x):
+    for w, v, u in weights:
+        scores = nd.softmax(nd.batch_dot(nd.dot(x, w), x, transpose_b=True), axis=-1)
+        x = nd.tanh(x + nd.batch_dot(scores, nd.dot(x, v)))
+        x = x + nd.relu(nd.dot(x, u))
+    return nd.mean(x * x)
+
+rng = np.random.default_rng(0)
+nb.jit(nb.grad(lambda x: nd.sum(nd.sin(x))))(np.ones(3))  # starts Numba
+start = time.perf_counter()
+nb.jit(nb.value_and_grad(loss))(list(rng.standard_normal((6, 3, 32, 32)) / 6), rng.standard_normal((4, 16, 32)))
+print(time.perf_counter() - start)
+"""
 
 
 def _in_new_process(code: str, cache: str, repeat: int = 3) -> tuple[float, str]:
@@ -83,8 +102,12 @@ class Startup:
         _in_new_process(_README, self.warm, repeat=1)
         return _in_new_process(_README, self.warm)[0] - _in_new_process("import numba", self.warm)[0]
 
+    def track_first_call_of_six_layers(self):
+        return float(_in_new_process(_LAYERS, os.path.join(self.folder.name, "layers"), repeat=1)[1])
+
     def track_cached_kernel_load(self):
         _in_new_process(_LOAD, self.warm, repeat=1)
         return float(_in_new_process(_LOAD, self.warm, repeat=1)[1])
 
     track_readme_cold.unit = track_readme_warm_over_import_numba.unit = track_cached_kernel_load.unit = "seconds"
+    track_first_call_of_six_layers.unit = "seconds"

@@ -381,7 +381,11 @@ def _renumbered(text: str) -> str:
             counts[kind] += 1
         return renamed[whole]
 
-    return re.sub(r"\b(a|out|t|s|q|x|r|w|i|o|b|e|j|low|high)(\d+)\b", name, text)
+    return _NUMBERED.sub(name, text)
+
+
+#: Names of arrays, variables and loops, before the numbers of unrolled iterations that follow them, as in r7_0_1.
+_NUMBERED = re.compile(r"\b(a|out|t|s|q|x|r|w|i|o|b|e|j|low|high)(\d+)(?=\b|(?:_\d+)+\b)")
 
 
 def _statements(part) -> list[Statement]:

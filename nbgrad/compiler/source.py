@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -83,7 +84,10 @@ class _Writer:
                 if s.how in ("embed", "scatter"):
                     self._emit_zeroing(s, self._zero(s.value.dtype))
             self._item(item)
-        source.arrays = sorted(self.used, key=_natural_sort_key)
+        # In the order of their use: so equal steps have equal sources, whatever the names of their arrays.
+        place = {name: -k for k, name in enumerate(reversed(re.findall(r"\w+", "\n".join(self.lines))))}
+        place |= {name: int(name[3:]) for name in self.used if name.startswith("out")}
+        source.arrays = sorted(self.used, key=lambda name: (name.startswith("out"), place.get(name, 0)))
         own = []
         moved = int(not inside and source.helpers.keys() <= _NO_VECTOR_VARIANT)
         for name, (dtype, n) in sorted(self.value_locations.slots.arrays.items(), key=lambda item: item[1][1]):
@@ -490,8 +494,3 @@ def _merged(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
             start = merged.pop()[0]
         merged.append((start, stop))
     return merged
-
-
-def _natural_sort_key(name: str) -> tuple[str, int]:
-    head = name.rstrip("0123456789")
-    return head, int(name[len(head) :] or 0)
