@@ -184,6 +184,41 @@ def test_a_derivative_of_other_steps_is_an_error(function):
         nb.jit(nb.grad(loss))(POINT)
 
 
+@pytest.mark.parametrize("training", [False, True])
+def test_the_training_flag_is_that_of_the_call(training):
+    scope = autograd.train_mode if training else autograd.predict_mode
+    other = autograd.predict_mode if training else autograd.train_mode
+
+    def loss(x):
+        with scope():
+            _, h = foreach(lambda row, h: ([], h + nd.Dropout(row * h, p=0.5)), nd.stack(x, x * x), x)
+            h = cond(nd.sum(x) > 0, lambda: nd.Dropout(h * x, p=0.5), lambda: h)
+        return nd.sum(h * x)
+
+    with other():
+        nb.random.seed(3)
+        expected = nb.grad(loss)(POINT)
+        nb.random.seed(3)
+        np.testing.assert_allclose(nb.jit(nb.grad(loss))(POINT), expected, 1e-12)
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_backward_outside_of_the_scope_of_a_compiled_call(training):
+    def loss(x):
+        return nd.sum(foreach(lambda row, h: ([], nd.Dropout(row * h, p=0.5)), nd.stack(x, nd.Dropout(x)), x)[1] * x)
+
+    found = []
+    for function in (loss, nb.jit(loss)):
+        x = nd.array(POINT, dtype="float64")
+        x.attach_grad()
+        nb.random.seed(3)
+        with autograd.record(train_mode=training):
+            y = function(x)
+        y.backward(train_mode=not training)
+        found.append(x.grad.asnumpy())
+    np.testing.assert_allclose(*found, 1e-12)
+
+
 def test_a_compiled_value_is_compared_with_the_steps_of_its_loops():
     holder = Holder()
     holder.factor = 2.0

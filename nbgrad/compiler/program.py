@@ -82,6 +82,7 @@ class Program:
     def __init__(self, jitted: Jitted, build: Callable | int, leaves: list) -> None:
         self.jitted = jitted
         self.build = build
+        self.training = state.training
         self.static = [None if is_array(leaf) else leaf for leaf in leaves]
         self.arrays = [k for k, leaf in enumerate(leaves) if is_array(leaf)]
         self.leaf_types = [leaves[k].__class__ for k in self.arrays]
@@ -448,7 +449,11 @@ class _Rule(tape.Rule):
             x = wrap(node.saved[3 * k], shape, kind, None if type(p) is list else p)
             x._cell = node.saved[3 * k + 1]
             arrays.append(x)
-        cotangents = self.program.compiled_pullback(*arrays, *gs)
+        training, state.training = state.training, self.program.training
+        try:
+            cotangents = self.program.compiled_pullback(*arrays, *gs)
+        finally:
+            state.training = training
         return [
             (zeros(p.shape, p.kind) if h is None else h) if tape.cotangent_wanted(p, useful) else None
             for p, h in zip(node.parents, cotangents, strict=True)

@@ -66,6 +66,8 @@ class TracedSubprogram:
         Blocks of random numbers that it draws.
     updated : list of NDArray
         Arrays from outside that it writes into.
+    training : bool
+        The flag under which it was traced.
     """
 
     def __init__(self, function: Callable, avals: Sequence[Aval]) -> None:
@@ -77,6 +79,7 @@ class TracedSubprogram:
             parts = [x for outside, x in graph.captured if outside is PART]
             others = [pair for pair in graph.captured if pair[0] is not PART]
             self.arguments: list[Value] = [traced_value(x).value for x in [*inside, *parts, *(x for _, x in others)]]
+        self.training = state.training
         self.updated = list({id(x): x for x, _ in graph.updates}.values())
         self.drawn = graph.drawn if parts else 0
         self.captured = [outside for outside, _ in others]
@@ -218,11 +221,12 @@ def trace_pullback(
     before, drawn = graph.captured, graph.drawn
     graph.captured, graph.drawn = [*outside, *before], 0
     floor = tape.next_seq()
-    recording, state.recording = state.recording, True
+    flags = state.recording, state.training
+    state.recording, state.training = True, original.training
     try:
         results = capture_outside(function())
     finally:
-        state.recording = recording
+        state.recording, state.training = flags
         graph.captured, graph.drawn = graph.captured[len(outside) :], drawn
     arguments = [traced_value(x).value for x in variables]
     count = min(len(results), len(original.results))  # a loop's condition is not retraced
