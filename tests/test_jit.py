@@ -394,3 +394,15 @@ def test_indices_that_the_dtype_does_not_hold(dtype):
     picked = nb.jit(lambda x, i: nd.pick(x, i))(some, nd.array([0, 1, 3, 3, 0], dtype="int64"))
     assert picked.dtype == np.dtype(dtype)
     np.testing.assert_array_equal(picked.asnumpy(), [1, 1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_what_has_no_elements_is_not_reduced(name, axis):
+    def total(x):
+        return nd.sum(getattr(nd, name)(x, axis=axis))
+
+    x = np.zeros((3, 0))
+    assert nb.jit(getattr(nd, name))(x).shape == (3, 0)
+    assert nb.jit(nb.grad(total))(x).shape == (3, 0)
+    assert nb.jit(nb.grad(lambda x: nd.sum(nb.grad(total)(x))))(x).shape == (3, 0)

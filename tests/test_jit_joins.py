@@ -6,6 +6,7 @@ from test_jit_loops import ROWS, args_of, check, loops_of
 
 import nbgrad as nb
 from nbgrad import nd
+from nbgrad.compiler import statements
 
 RNG = np.random.default_rng(8)
 
@@ -153,3 +154,33 @@ def test_zeros_keep_their_signs_and_nothing_out_of_range_is_read():
 
     moved, rest = f(np.array([1.0, -0.0, 2.0]))
     assert np.signbit(moved).tolist() == [True, False, True] and np.isnan(rest).tolist() == [True, False, False]
+
+
+def _steps(count, around):
+    def loss(x):
+        u = x
+        for _ in range(count):
+            u = nd.concat(u[:1], around(u[1:-1], u[:-2], u[2:]), u[-1:], dim=0)
+        return nd.sum(u * u)
+
+    return loss
+
+
+@pytest.mark.parametrize("kind", ["linear", "cheap"])
+def test_unrolled_stencils_read_each_join_a_few_times(kind, monkeypatch):
+    """The ends of a join, which are parts of the one before it, are read for their own points alone."""
+    calls = []
+    joined = statements._Builder.joined
+    monkeypatch.setattr(statements._Builder, "joined", lambda *args: calls.append(0) or joined(*args))
+    around = {
+        "linear": lambda m, a, b: m + 0.2 * (a + b - 2 * m),
+        "cheap": lambda m, a, b: m * 0.9 + 0.05 * b * m,
+    }[kind]
+    x = np.random.default_rng(0).standard_normal(20)
+    for count in (7, 30):
+        loss = _steps(count, around)
+        value, gradient = nb.jit(nb.value_and_grad(loss))(x)
+        expected, slope = nb.value_and_grad(loss)(x)
+        np.testing.assert_allclose(value, expected, 1e-12)
+        np.testing.assert_allclose(gradient, slope, 1e-10, 1e-12)
+    assert len(calls) < 5000

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import nbgrad as nb
 from nbgrad import nd
+from nbgrad.backends.numba.compile import generate
 
 RNG = np.random.default_rng(0)
 
@@ -146,3 +149,27 @@ def test_an_error_in_a_range_reaches_the_caller(monkeypatch):
     nb.set_num_threads(2)
     with pytest.raises(ValueError, match="range from"):
         call(X, W)
+
+
+def test_threads_that_need_a_kernel_at_once():
+    """The second thread comes while the first one compiles."""
+    bound, started = generate("f", "def f(x):\n    x[0] = 1\n", {}), threading.Event()
+
+    def make():
+        started.set()
+        time.sleep(0.2)
+        return bound.bind(np.dtype("float64"))
+
+    call = nb.jit(lambda x: nd.sin(x))
+    call(X)
+    compiled = call.latest.compiled
+    del compiled.globals["kernel0"]
+    compiled._makers["kernel0"] = make
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(compiled.function, "run", "def call(x):\n    kernel0(x)\n", {})
+        started.wait()
+        for run in (compiled.function("run", "def call(x):\n    kernel0(x)\n", {}), first.result()):
+            x = np.zeros(1)
+            run(x)
+            assert x[0] == 1
+    assert not compiled._makers

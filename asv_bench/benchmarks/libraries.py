@@ -7,6 +7,8 @@ differentiate: the sum, where there is more than one number. Of a product with a
 
 from __future__ import annotations
 
+import importlib
+import math
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter
@@ -27,14 +29,20 @@ def _wanted(workload: Workload, arrays) -> tuple[int, ...]:
     return tuple(range(len(arrays))) if workload.wanted is None else workload.wanted
 
 
-def _objective(workload: Workload, xp) -> Callable:
-    """The workload as a function of its arrays alone, with one number as its result."""
+def _objective(workload: Workload, xp, function: Callable | None = None) -> Callable:
+    """The workload, or another form of it, as a function of its arrays alone, with one number as its result."""
 
     def objective(*arrays):
-        y = workload.function(xp, *arrays)
+        y = (function or workload.function)(xp, *arrays)
         return y if y.shape in ((), (1,)) else xp.sum(y)
 
     return objective
+
+
+def _objectives(library: str, workload: Workload, xp) -> list[Callable]:
+    """All forms that a library has of a workload."""
+    forms = [None, *TUNED.get((library, workload.function.__name__), [])]
+    return [_objective(workload, xp, form) for form in forms]
 
 
 def _quickest(*runs: Callable) -> Callable:
@@ -206,8 +214,11 @@ def with_torch(compiled: bool = False):
             return lambda: (None, [product(*xs)])
         if not compiled:
             return backward(partial(workload.function, xp), arrays, wanted)
-        both = torch.compile(torch.func.grad_and_value(objective, argnums=wanted))
-        return _quickest(lambda: both(*xs)[::-1], backward(torch.compile(objective), arrays, wanted))
+        runs = []
+        for form in _objectives("torch", workload, xp):
+            both = torch.compile(torch.func.grad_and_value(form, argnums=wanted))
+            runs += [lambda both=both: both(*xs)[::-1], backward(torch.compile(form), arrays, wanted)]
+        return _quickest(*runs)
 
     return make
 
@@ -304,8 +315,13 @@ def with_jax(compiled: bool = False):
         if workload.along:
             product = form(lambda x, v: jax.jvp(jax.grad(objective), (x,), (v,))[1])
             return lambda: (None, [jax.block_until_ready(product(*xs))])
-        call = form(jax.value_and_grad(objective, argnums=_wanted(workload, xs)))
-        return lambda: jax.block_until_ready(call(*xs))
+        if not compiled:
+            call = jax.value_and_grad(objective, argnums=_wanted(workload, xs))
+            return lambda: jax.block_until_ready(call(*xs))
+        calls = [
+            jax.jit(jax.value_and_grad(f, argnums=_wanted(workload, xs))) for f in _objectives("jax", workload, xp)
+        ]
+        return _quickest(*[lambda call=call: jax.block_until_ready(call(*xs)) for call in calls])
 
     return make
 
@@ -319,6 +335,72 @@ def with_numba():
         return lambda: (kernel(*arrays, *gradients), gradients)
 
     return make
+
+
+def _jax_lennard_jones(rows: int) -> Callable:
+    """So many rows of the matrix of distances at a time, from columns of coordinates; backward computes them again."""
+
+    def lennard_jones(xp: SimpleNamespace, x, eye):
+        import jax
+
+        @jax.checkpoint
+        def energy(block):
+            part, ones = block
+            r2 = sum((part[:, None, k] - x[None, :, k]) ** 2 for k in range(3)) + ones
+            s6 = 1 / (r2 * r2 * r2)
+            return xp.sum(s6 * s6 - s6)
+
+        return 2 * xp.sum(jax.lax.map(energy, (x.reshape(-1, rows, 3), eye.reshape(-1, rows, len(x)))))
+
+    return lennard_jones
+
+
+def _jax_recurrent(xp: SimpleNamespace, x, target, w, u, b, v, c):
+    import jax
+
+    first = xp.tanh(xp.linear(x[0], w, b))
+    inputs = x[1:] @ w.T + b
+    h, _ = jax.lax.scan(lambda h, a: (xp.tanh(a + h @ u), None), first, inputs)
+    return xp.mean(xp.square(xp.linear(h, v, c) - target))
+
+
+def _jax_heat(xp: SimpleNamespace, u, target):
+    import jax
+
+    def step(u, _):
+        inner = u[1:-1, 1:-1]
+        around = u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2]
+        return xp.border(inner + 0.2 * (around - 4 * inner)), None
+
+    return xp.sum(xp.square(jax.lax.scan(step, u, None, length=50)[0] - target))
+
+
+def _mixture(library: str) -> Callable:
+    """Factors times points and factors times means, instead of factors times differences: no array (K, n, d) but y."""
+
+    def mixture(xp: SimpleNamespace, x, alphas, means, factors):
+        einsum = importlib.import_module(library).einsum
+        d = x.shape[1]
+        eye = xp.constant(np.eye(d))
+        logs = xp.sum(factors * eye, 2)
+        q = factors * xp.constant(np.tril(np.ones((d, d)), -1)) + xp.expand(xp.exp(logs), 2) * eye
+        y = einsum("ked,nd->ken", q, x) - xp.expand(einsum("ked,kd->ke", q, means), 2)
+        inner = xp.expand(alphas + xp.sum(logs, 1), 1) - 0.5 * xp.sum(xp.square(y), 1)
+        constant = -0.5 * x.shape[0] * d * math.log(2 * math.pi)
+        return xp.sum(xp.logsumexp(inner, 0)) - x.shape[0] * xp.logsumexp(alphas, 0) + constant
+
+    return mixture
+
+
+#: By library and workload: forms that suit the library better than the one that is the same for all. It tries these,
+#: too, and counts with its fastest form.
+TUNED: dict[tuple[str, str], list[Callable]] = {
+    ("jax", "lennard_jones"): [_jax_lennard_jones(rows) for rows in (5, 20, 100)],
+    ("jax", "recurrent"): [_jax_recurrent],
+    ("jax", "heat"): [_jax_heat],
+    ("jax", "mixture"): [_mixture("jax.numpy")],
+    ("torch", "mixture"): [_mixture("torch")],
+}
 
 
 class Library(NamedTuple):

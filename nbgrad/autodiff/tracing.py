@@ -169,7 +169,10 @@ def trace_structured(plan, *arguments) -> None:
     *arrays, result = arguments
     outs = [result] if plan.single else result
     graph = _graph()
-    values = operator_values(plan.op, graph, arrays, plan.attrs)
+    if any(size(y._shape) for y in outs):
+        values = operator_values(plan.op, graph, arrays, plan.attrs)
+    else:  # expansions need not know of arrays without elements
+        values = [graph.constant(0, y._shape, y._kind.dtype) for y in outs]
     if values is None:
         inputs = [traced_value(x) for x in arrays]
         values = graph.opaque(plan, inputs, [(y._shape, y._kind.dtype) for y in outs])

@@ -176,9 +176,9 @@ class Compiled:
 
     def function(self, name: str, text: str, names: dict) -> Callable:
         """A Python function from its source, with the kernels and `names` as globals."""
-        while self._makers:
-            entry, make = self._makers.popitem()
+        for entry, make in list(self._makers.items()):  # another thread may be at the same kernels
             self.globals[entry] = make()
+            self._makers.pop(entry, None)
         return python(name, text, {**self.globals, **names})
 
     @cached_property

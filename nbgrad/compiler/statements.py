@@ -112,6 +112,9 @@ class _Builder:
         self.outputs = dict.fromkeys(outputs)  # ordered: what is materialized depends on the order
         self.statement_of: dict[Value, Statement] = {}
         self.readers: Counter[Value] = Counter()
+        #: Of axes of the statement being built: the points for which the part that is being read counts.
+        self.points: dict[int, range] = {}
+        self._readable: set[Value] = set()  # a value that is readable remains so
         for value in reversed(graph.values):
             # Whoever reads a view, or parts that were joined, reads what these come from.
             count = self.readers[value] if value.op in ("look", "join") else 1
@@ -187,7 +190,8 @@ class _Builder:
         axis, step, offset = m[value.attrs]
         if abs(step) > 1:
             return None
-        points = range(into.axes[axis].extent) if axis >= 0 and step else range(1)
+        everywhere = self.points
+        points = everywhere.get(axis, range(into.axes[axis].extent)) if axis >= 0 and step else range(1)
         parts: list[tuple[Guard, ShapedValue, int]] = []
         begin = 0
         for x in value.inputs:
@@ -205,7 +209,9 @@ class _Builder:
         e = _ZERO
         for k, (guard, x, begin) in enumerate(parts):
             own = [*m[: value.attrs], (axis, step, offset - begin), *m[value.attrs + 1 :]]
+            self.points = everywhere | {axis: range(guard.start, guard.stop)}
             part = self.read(into, x, own)
+            self.points = everywhere
             e = part if k == 0 else self._guarded(into, part, (guard,), e)
         return e
 
@@ -271,9 +277,12 @@ class _Builder:
         """Whether the elements of a value can be read without computing them."""
         while value.op == "look" and value not in self.must_materialize:
             value = value.inputs[0].value
-        if value.op == "join" and value not in self.must_materialize:
-            return all(self._is_readable(x.value) for x in value.inputs)
-        return value.op in ("argument", "constant") or value in self.must_materialize
+        if value in self._readable or value in self.must_materialize or value.op in ("argument", "constant"):
+            return True
+        if value.op != "join" or not all(self._is_readable(x.value) for x in value.inputs):
+            return False
+        self._readable.add(value)
+        return True
 
     def _recompute(self, into: Statement, value: Value, m: list, guards: tuple) -> Expr:
         expr, _ = value.attrs
