@@ -398,3 +398,44 @@ def test_arrays_of_unsigned_integers_of_64_bits_are_refused():
     with pytest.raises(DTypeError, match=r"argument image is a uint64 array .*pass image\.astype\(int\)"):
         nb.adjoint(edges).value_and_grad(image, 2.0)
     assert nb.adjoint(edges).value_and_grad(image.astype(int), 2.0)[0] == -6.0
+
+
+UNSET = {
+    "b = z * a\nz = a\nreturn b": "z",
+    "b += a\nreturn b": "b",
+    "z[0] = a\nz = np.zeros(3)\nreturn z[0]": "z",
+    "if a > 0:\n    b = z * a\nz = a\nreturn z": "z",
+    "for i in range(n):\n    a += b\nb = a\nreturn a": "b",
+    "while b < n:\n    a += 1.0\nb = a\nreturn a": "b",
+    "while b < n:\n    b = a\nreturn b": "b",
+    "b = [v * z for v in x]\nz = 2.0\nreturn a": "z",
+    "b = lambda v=z: v\nz = a\nreturn b()": "z",
+    "try:\n    b = z / a\nexcept ZeroDivisionError:\n    b = 0.0\nz = b\nreturn z": "z",
+    "b = (z, a)\nz: float = a\nreturn b[1]": "z",
+}
+
+SET = [
+    "b = (lambda v: v * z)\nz = a\nreturn b(a)",
+    "def g(v):\n    return v * z\nz = a\nreturn g(a)",
+    "for i in range(n + 1):\n    if i > 0:\n        a += b\n    b = 2.0\nreturn a",
+    "for i in range(n + 2):\n    if i % 2:\n        a += b * a\n    b = a * x[0]\nreturn a",
+    "if (m := a * 2) > 1:\n    return m * a\nreturn m",
+    "if a > 0:\n    z = a\nelse:\n    z = -a\nreturn z * z",
+    "try:\n    z = 1 / a\nexcept ZeroDivisionError:\n    z = 0.0\nreturn z * a * a",
+    "z = [v * w for v in x for w in y]\nw = z[0]\nreturn w * a",
+    "z: float\nz = a\nreturn z",
+]
+
+
+@pytest.mark.parametrize("body", UNSET)
+def test_names_that_nothing_has_set(body):
+    """Python raises an UnboundLocalError there on every path that reads them."""
+    with pytest.raises(TraceError, match=f": {UNSET[body]}, which nothing has set before it is read in"):
+        nb.adjoint(made(body)).value_and_grad(np.ones(3), np.ones(3), 2.0, 2)
+
+
+@pytest.mark.parametrize("body", SET)
+def test_names_that_a_path_has_set(body):
+    f = made(body)
+    expected = (f(np.ones(3), np.ones(3), 2 + 1e-6, 2) - f(np.ones(3), np.ones(3), 2 - 1e-6, 2)) / 2e-6
+    assert nb.adjoint(f).value_and_grad(np.ones(3), np.ones(3), 2.0, 2)[1][2] == pytest.approx(expected, 1e-7)

@@ -184,6 +184,34 @@ def test_a_derivative_of_other_steps_is_an_error(function):
         nb.jit(nb.grad(loss))(POINT)
 
 
+INNER = {
+    "branch": lambda q: cond(nd.sum(q) > 0, lambda: q * q * q, lambda: nd.sin(q)),
+    "loop": lambda q: foreach(lambda row, h: ([], h * q + row), q, q)[1],
+    "operator": lambda q: nd.cumsum(nd.sort(q * q)),
+}
+OUTER = {
+    "loop": lambda body, x: foreach(lambda row, u: ([], body(u) + row), nd.zeros(2), x)[1],
+    "branch": lambda body, x: cond(nd.sum(x) > 0, lambda: body(x), lambda: x),
+}
+
+
+@pytest.mark.parametrize("inner", INNER)
+@pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.parametrize("matrix", ["jacobian", "hessian"])
+def test_matrices_of_derivatives_in_what_is_retraced(inner, outer, matrix):
+    """Their rows are computed by steps that run row by row."""
+
+    def body(u):
+        if matrix == "jacobian":
+            return nd.dot(nb.jacobian(INNER[inner])(u), u)
+        return nd.dot(nb.hessian(lambda q: nd.sum(INNER[inner](q)))(u), u)
+
+    def loss(x):
+        return nd.sum(OUTER[outer](body, x))
+
+    np.testing.assert_allclose(nb.jit(nb.grad(loss))(POINT), nb.grad(loss)(POINT), 1e-12)
+
+
 @pytest.mark.parametrize("training", [False, True])
 def test_the_training_flag_is_that_of_the_call(training):
     scope = autograd.train_mode if training else autograd.predict_mode

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import TraceError
-from ..operators.call_plan import Plan
 
 if TYPE_CHECKING:
     from ..arrays.ndarray import NDArray
@@ -91,8 +90,6 @@ def _same_run(run: Any, results: Sequence, other: Any, other_results: Sequence) 
     """Whether two opaque steps do the same: operators by their attributes, loops and branches by their steps."""
     if type(run) is not type(other) or results != other_results:
         return False
-    if isinstance(run, Plan):
-        return run is other or (run.op is other.op and run.attrs == other.attrs)
     parts, others = run.subprograms, other.subprograms
     return (
         run.name == other.name

@@ -7,7 +7,7 @@ numbers are drawn from a part of the random stream that is such an operand, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from ..autodiff.tracing import capture_outside, captured, traced, traced_value, 
 from ..core.dtypes import DType
 from ..core.shapes import Shape, size
 from ..errors import TraceError
-from ..ir.graph import LEAKED, Graph, ShapedValue, Value, current
+from ..ir.graph import LEAKED, Graph, OpaqueStep, ShapedValue, Value, current
 from ..kernels.random import PART, part
 from ..kernels.shape import reshape
 from .retracing import check_same
@@ -49,6 +49,12 @@ Step = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
 def shape_and_dtype(x: NDArray) -> Aval:
     """The shape and dtype of an array."""
     return x._shape, x._kind.dtype
+
+
+class StepWithSubprograms(OpaqueStep, Protocol):
+    """A loop or a branch. `results`: shapes and dtypes."""
+
+    results: list[Aval]
 
 
 class TracedSubprogram:
@@ -122,7 +128,7 @@ def _check(values: list[Value], known: set[Value]) -> None:
             values += [x.value for x in value.inputs]
 
 
-def add_step(whole: Any, operands: Arrays, rule: Callable[[Arrays], tape.Rule]) -> Arrays:
+def add_step(whole: StepWithSubprograms, operands: Arrays, rule: Callable[[Arrays], tape.Rule]) -> Arrays:
     """Add a step to the program being traced, and return its results; recorded on the tape if an operand is."""
     graph = current.graph
     assert graph is not None

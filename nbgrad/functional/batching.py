@@ -14,7 +14,7 @@ from ..arrays.ndarray import NDArray, wrap
 from ..core.context import CPU0, Context
 from ..core.shapes import size
 from ..errors import TraceError
-from ..ir.graph import Graph, ShapedValue, Value, is_large_product
+from ..ir.graph import Graph, OpaqueStep, ShapedValue, Value, is_large_product
 
 __all__ = ["batch_steps"]
 
@@ -83,7 +83,8 @@ class _BatchedSteps:
             whole, results = attrs
             every = tuple([x.value in self.known for x in value.inputs])
             results = tuple([((self.n, *shape), dtype) for shape, dtype in results])
-            return self.graph.add("opaque", inputs, (_RowByRow(whole, every, self.n), results), (), value.dtype)
+            rows: OpaqueStep = _RowByRow(whole, every, self.n)
+            return self.graph.add("opaque", inputs, (rows, results), (), value.dtype)
         if value.op == "part":
             inputs = [ShapedValue(inputs[0].value, ())]
         elif value.op == "look":
@@ -153,7 +154,7 @@ class _BatchedSteps:
 class _RowByRow:
     """An opaque step that runs row by row. `every`: which operands are batched."""
 
-    whole: Any
+    whole: OpaqueStep
     every: tuple[bool, ...]
     n: int
 
@@ -164,6 +165,14 @@ class _RowByRow:
     @property
     def foreign(self) -> bool:
         return self.whole.foreign
+
+    @property
+    def subprograms(self) -> Sequence:
+        return self.whole.subprograms
+
+    @property
+    def form(self) -> tuple:
+        return self.every, self.n, self.whole.form
 
     def concrete(self, read: Collection[int], ctx: Context = CPU0, is_nested: bool = False) -> _Runner:
         return _Runner(self.whole.concrete(read, ctx, is_nested), self.every, self.n)

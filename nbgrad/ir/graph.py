@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from ..core.callsite import user_call
-from ..core.context import traced_at
+from ..core.context import Context, traced_at
 from ..core.dtypes import DType
 from ..core.shapes import Shape, size
 from ..errors import TraceError
@@ -30,6 +30,7 @@ __all__ = [
     "LEAKED",
     "MAX_JOINED",
     "Graph",
+    "OpaqueStep",
     "ShapedValue",
     "TracedBuffer",
     "Value",
@@ -98,6 +99,29 @@ class ShapedValue(NamedTuple):
 
     value: Value
     shape: Shape
+
+
+class OpaqueStep(Protocol):
+    """A step that the graph does not look into: an operator's own kernel, a loop, a branch, or Python code.
+
+    `subprograms` are the traced steps of a loop, or sides of a branch; with `name` and `form`, they say what it does.
+    `foreign`: it runs user code.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def form(self) -> tuple: ...
+
+    @property
+    def subprograms(self) -> Sequence: ...
+
+    @property
+    def foreign(self) -> bool: ...
+
+    def concrete(self, read: Collection[int], ctx: Context, is_nested: bool) -> Any:
+        """What runs it on a device; `read` are the results that are used, `is_nested`: in the step of a loop."""
 
 
 #: Steps whose results nothing is known of.
@@ -261,7 +285,9 @@ class Graph:
         shape = x.shape[:axis] + (n,) + x.shape[axis + len(index.shape) :]
         return self.add("scatter", (x, index), axis, shape, x.value.dtype)
 
-    def opaque(self, run: Any, inputs: Sequence[ShapedValue], results: Sequence[tuple[Shape, DType]]) -> list[Value]:
+    def opaque(
+        self, run: OpaqueStep, inputs: Sequence[ShapedValue], results: Sequence[tuple[Shape, DType]]
+    ) -> list[Value]:
         """Add a step that runs as it does outside; return its results. Steps are equal if their `run` are."""
         whole = self.add("opaque", inputs, (run, tuple(results)), (), results[0][1])
         return [

@@ -137,6 +137,11 @@ class Plan:
     def name(self) -> str:
         return self.op.name
 
+    @property
+    def form(self) -> tuple:
+        """What a call depends on, besides its operands."""
+        return self.op, self.attrs
+
     def on(self, arrays: Sequence[NDArray]) -> Plan:
         """The same call for arrays of the same shapes and dtypes on another device."""
         spec = Spec(list(self.shapes), [kind.dtype for kind in self.kinds], **self.attrs)
@@ -151,6 +156,8 @@ class Plan:
     native = None
     inside = None
     foreign = False
+    #: It has no steps of its own.
+    subprograms: Sequence = ()
 
     def concrete(self, read: Collection[int] = (), ctx: Context = CPU0, is_nested: bool = False) -> Plan:
         """The same call for arrays on a device; `read` are the results that are used, `is_nested`: in a loop's step."""

@@ -47,6 +47,7 @@ from .static_values import GeneratorArgument, static_text
 from .structured_control import always_jumps, contains_jump, falls_through, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
 from .tuple_arguments import StaticArgument
+from .unset_names import initial_values, read_before_set
 from .wrapped_calls import lower_wrapped
 
 __all__ = ["lower"]
@@ -157,6 +158,7 @@ def _lower_once(
     if program.results:
         program.results, trimmed = lowering.trim_results(program.results)
         program.body += trimmed
+    program.body[:0] = initial_values(program.body, program.parameters)
     check_orders(program, lowering.shared)
     if modified := resolve_reshaped(
         program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups
@@ -203,6 +205,12 @@ class Lowering(Results, Iteration):
     def function(self) -> Block:
         """Lower the body of the function."""
         body = self.source.node.body
+        if (unset := read_before_set(self.source.node, set(self.source.signature.parameters))) is not None:
+            what, instead = (
+                f"{unset.id}, which nothing has set before it is read",
+                "set it before, or make it an argument",
+            )
+            raise self.source.refuse(unset, what, instead)
         if any(isinstance(n, ast.Return) for s in body for loop in subtrees(s) if isinstance(loop, ast.For | ast.While)
                for n in subtrees(loop)):  # fmt: skip
             self.returned_flag = self.names.fresh("returned")

@@ -1,0 +1,102 @@
+"""Local variables that are read before they are set.
+
+If that is so on every path (Python's UnboundLocalError), the function is refused. If an earlier iteration sets them,
+further down in the text, they get an initial value, as Numba demands an assignment above.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from ..ir.statements import Assign, Block, terms_of, walk
+from ..ir.terms import ZERO, reads
+from .syntax import children, stored_names
+
+__all__ = ["initial_values", "read_before_set"]
+
+
+def initial_values(body: Block, parameters: Sequence[str]) -> list[Assign]:
+    """Initial values for the variables of a lowered function that are read above of where they are set."""
+    later = {s.name for s in walk(body) if isinstance(s, Assign)} - {*parameters}
+    values: list[Assign] = []
+    for s in walk(body):
+        above = sorted(reads(*terms_of(s)) & later)
+        values += [Assign(name, ZERO) for name in above]
+        later -= {*above, *([s.name] if isinstance(s, Assign) else [])}
+    return values
+
+
+def read_before_set(function: ast.FunctionDef, known: set[str]) -> ast.Name | None:
+    """The first read of such a variable; None if there is none. `known`: names that have a value before."""
+    return _Reads(set(stored_names(function.body)) - known).first(function.body)
+
+
+class _Reads:
+    """A walk in the order of evaluation. A name counts as set after any branch that sets it, and in loops that do."""
+
+    def __init__(self, unset: set[str]) -> None:
+        self.unset = unset
+
+    def first(self, nodes: Sequence[ast.AST]) -> ast.Name | None:
+        """The first read of an unset name in nodes that are evaluated one after the other."""
+        return next((found for node in nodes if self.unset and (found := self._visit(node))), None)
+
+    def _visit(self, node: ast.AST) -> ast.Name | None:
+        match node:
+            case ast.Name():
+                if isinstance(node.ctx, ast.Load) and node.id in self.unset:
+                    return node
+                self.unset.discard(node.id)
+                return None
+            case ast.Lambda() | ast.FunctionDef():  # what they read is evaluated when they are called
+                found = self.first([d for d in [*node.args.defaults, *node.args.kw_defaults] if d is not None])
+                self.unset.discard(getattr(node, "name", ""))
+                return found
+            case ast.Assign():
+                return self.first([node.value, *node.targets])
+            case ast.AnnAssign():
+                return self.first([node.value, node.target]) if node.value is not None else None
+            case ast.AugAssign():
+                if isinstance(node.target, ast.Name) and node.target.id in self.unset:
+                    return node.target
+                return self.first([node.value, node.target])
+            case ast.NamedExpr():
+                return self.first([node.value, node.target])
+            case ast.For():
+                return self.first([node.iter]) or self._loop([node.target, *node.body], node.orelse)
+            case ast.While():
+                return self.first([node.test]) or self._loop(node.body, node.orelse)
+            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp():
+                return self._comprehension(node)
+            case ast.If():
+                return self.first([node.test]) or self._branches([node.body, node.orelse])
+            case ast.Try():
+                handlers = [handler.body for handler in node.handlers]
+                self.unset -= {handler.name for handler in node.handlers if handler.name}
+                return self._branches([[*node.body, *node.orelse], *handlers]) or self.first(node.finalbody)
+        return self.first(children(node))
+
+    def _loop(self, body: Sequence[ast.AST], otherwise: Sequence[ast.AST]) -> ast.Name | None:
+        before = self.unset
+        self.unset = before - set(stored_names(body))  # an earlier iteration may have set them
+        return self.first(body) or self.first(otherwise)
+
+    def _branches(self, branches: list[list[ast.stmt]]) -> ast.Name | None:
+        before, left = self.unset, self.unset
+        for branch in branches:
+            self.unset = set(before)
+            found = self.first(branch)
+            if found is not None:
+                return found
+            left = left & self.unset
+        self.unset = set(left)
+        return None
+
+    def _comprehension(self, node: ast.ListComp | ast.GeneratorExp | ast.SetComp | ast.DictComp) -> ast.Name | None:
+        before = self.unset
+        self.unset = before - {name for g in node.generators for name in stored_names([g.target])}
+        parts = [e for g in node.generators for e in (g.iter, *g.ifs)]
+        found = self.first([*parts, *([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt])])
+        self.unset = before - set(stored_names([node]))
+        return found
