@@ -225,8 +225,18 @@ def helped(x, t, n):
     return s
 
 
+def decided_later(x, t, n):
+    """What decides a test is evaluated after what may be out of range."""
+    s = 0.0
+    if t[n] > 9.0 and 1 > 1:
+        s = 1.0
+    if n < 2 or x[n - 2] < 9.0 or x.ndim == 1:
+        s += x[n]
+    return s + (x[0] if t[n - 1] > 9.0 or x[n + 1] < 9.0 or 2 > 1 else 1.0)
+
+
 FUNCTIONS = [nested, down, chosen, under_tests, left, counted, gathered, moved, of_part, past_part, from_the_end,
-             together, picked, after, helped]  # fmt: skip
+             together, picked, after, helped, decided_later]  # fmt: skip
 
 
 @pytest.mark.parametrize("f", FUNCTIONS)

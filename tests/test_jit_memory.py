@@ -199,3 +199,30 @@ def test_equal_layers_share_kernels():
         np.testing.assert_allclose(slope, gradient, 1e-9)
         found.append(call.latest.compiled)
     assert len(found[1].sources) == len(found[0].sources) < len(found[0].calls) < len(found[1].calls)
+
+
+def _bodies(q, v):
+    def step(_, state):
+        q, v = state
+        apart = nd.expand_dims(q, axis=1) - nd.expand_dims(q, axis=0)
+        r2 = nd.sum(apart * apart, axis=2) + 0.1
+        v = v - 0.02 * nd.sum(apart * nd.expand_dims(r2**-1.5, axis=2), axis=1)
+        return [], [q + 0.02 * v, v]
+
+    q, v = nd.contrib.foreach(step, nd.zeros(5), [q, v])[1]
+    return nd.sum(q * v)
+
+
+def test_short_axes_are_unrolled_where_kernels_stay_short():
+    rng = np.random.default_rng(0)
+    q, v = rng.standard_normal((2, 4, 3))
+
+    def product(q, v):
+        return nb.hvp(lambda q: _bodies(q, v))(q, v)
+
+    for function, few in ((_bodies, False), (product, True)):
+        call = nb.jit(function)
+        expected = function(*[nd.array(a, dtype="float64") for a in (q, v)])
+        np.testing.assert_allclose(call(q, v), expected.asnumpy().reshape(np.shape(call(q, v))), 1e-9)
+        longest = max(text.count("\n") for text in call.latest.compiled.code)
+        assert longest < 500 and ("for i" in max(call.latest.compiled.code, key=len)) == few

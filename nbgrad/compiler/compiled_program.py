@@ -95,9 +95,9 @@ class Compiled:
         self.arguments = list(arguments)
         self.outputs = distinct_outputs(graph, results)
         lowered, full = lower_to_statements(graph, self.outputs)
-        self.program: Program = schedule_statements(lowered, full)
         #: A long program is many kernels; equal steps (of an unrolled loop) share one.
         self.splits_kernels = len(lowered) > (_LONG_STEP if is_nested else _LONG)
+        self.program: Program = schedule_statements(lowered, full, one_kernel=not self.splits_kernels)
         self._entries: dict[tuple, str] = {}
         #: Loops that run on several threads. A kernel called by another one is serial.
         self.chunks = (

@@ -22,8 +22,9 @@ from .statements import Access, Axis, Statement
 
 __all__ = ["Loop", "Program", "TileAxis", "has_short_ends", "reduction_axes", "schedule_statements"]
 
-#: Axes up to this length are unrolled.
-_UNROLLED = 4
+#: Axes up to this length are unrolled, or up to a shorter one if that made a kernel so many statements longer: compile
+#: time grows faster than their number.
+_UNROLLED, _ADDED = 4, 400
 #: A last axis shorter than this is not vectorized if there is another.
 _SHORT = 24
 #: Matrices with at least this many elements exceed the second-level cache.
@@ -102,7 +103,9 @@ class Program:
         return self.blocks.get(axis, (axis,))
 
 
-def schedule_statements(statements: list[Statement], full: set[Value], lanes: int = _LANES) -> Program:
+def schedule_statements(
+    statements: list[Statement], full: set[Value], lanes: int = _LANES, one_kernel: bool = False
+) -> Program:
     """Schedule the statements of a program.
 
     Parameters
@@ -113,17 +116,20 @@ def schedule_statements(statements: list[Statement], full: set[Value], lanes: in
         The values that must be materialized as arrays; more may be added.
     lanes : int
         The tile size of an innermost loop.
+    one_kernel : bool
+        All becomes one kernel.
     """
     program = Program(full)
     program.makers = {s.value: s for s in statements}
     _merge_axes(statements, program)
     order = _axis_order(statements)
-    _tile_axes(statements, program, order, lanes)
+    unrolled = _unrolled_length(statements) if one_kernel else _UNROLLED
+    _tile_axes(statements, program, order, lanes, unrolled)
     rank = {axis: k for k, axis in enumerate(order)}
     for s in statements:
         axes = [part for a in s.axes if a.extent != 1 for part in program.parts(a.root())]
         axes.sort(key=lambda a: rank[a])
-        program.loops[s] = [a for a in axes if a.extent > _UNROLLED or isinstance(a, TileAxis)]
+        program.loops[s] = [a for a in axes if a.extent > unrolled or isinstance(a, TileAxis)]
         if s.how == "product":
             program.loops[s] = _blocks_of_rows(s, program)
         program.unrolled[s] = [a for a in axes if a not in program.loops[s]]
@@ -132,6 +138,15 @@ def schedule_statements(statements: list[Statement], full: set[Value], lanes: in
     if program.divided:
         _insert_statements(program, statements)
     return program
+
+
+def _unrolled_length(statements: list[Statement]) -> int:
+    """Axes up to this length are unrolled."""
+
+    def added(length: int) -> int:
+        return sum(_points(a for a in s.axes if a.extent <= length) - 1 for s in statements)
+
+    return next((n for n in range(_UNROLLED, 1, -1) if added(n) <= _ADDED), 1)
 
 
 def _insert_statements(program: Program, statements: list[Statement]) -> None:
@@ -243,13 +258,13 @@ def _axis_order(statements: list[Statement]) -> list[Axis]:
     return order
 
 
-def _tile_axes(statements: list[Statement], program: Program, order: list[Axis], lanes: int) -> None:
+def _tile_axes(statements: list[Statement], program: Program, order: list[Axis], lanes: int, unrolled: int) -> None:
     """Tile axes where that pays; `order` gets the new axes."""
     for s in sorted([s for s in statements if s.how != "product"], key=lambda s: -_points(s.axes)):
         own = sorted([a.root() for a in s.axes if a.extent != 1], key=order.index) if s.axes else []
         if any(a in program.blocks for a in own) or _points(own) < 256:
             continue
-        loops = [a for a in own if a.extent > _UNROLLED]
+        loops = [a for a in own if a.extent > unrolled]
         if not loops:
             continue
         last = loops[-1]

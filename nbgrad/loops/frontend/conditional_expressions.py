@@ -18,13 +18,13 @@ from .partial_evaluation import deciding_parameters, static_truth
 from .records import refuse_record
 from .scope import UNCERTAIN
 from .static_values import is_text
-from .syntax import unparse
+from .syntax import subtrees, unparse
 from .views import View
 
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["lower_boolean", "lower_conditional", "truth"]
+__all__ = ["evaluate_first", "lower_boolean", "lower_conditional", "truth"]
 
 
 _T = TypeVar("_T")
@@ -84,10 +84,22 @@ def lower_boolean(
     return Scalar(result)
 
 
+def evaluate_first(low: Expressions, test: ast.expr, outcome: bool) -> None:
+    """Lower what Python evaluates of a test before the operand that decides it: indices may be out of range there."""
+    if not isinstance(test, ast.BoolOp) or isinstance(test.op, ast.Or) is not outcome:
+        return
+    first = next(k for k, operand in enumerate(test.values) if static_truth(low, operand) is outcome)
+    before = [operand for operand in test.values[:first] if static_truth(low, operand) is None]
+    if any(isinstance(n, ast.Subscript) for operand in before for n in subtrees(operand)):
+        condition = ast.copy_location(ast.BoolOp(test.op, before), test) if len(before) > 1 else before[0]
+        low.out.append(If(truth(low, condition), [], []))
+
+
 def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     """Lower ``a if test else b``; statements that the operands need go into branches."""
     decision = static_truth(low, node.test)
     if decision is not None:
+        evaluate_first(low, node.test, decision)
         return low.tree_or_static(node.body if decision else node.orelse)
     test = truth(low, node.test)
     deciding = deciding_parameters(low, test)

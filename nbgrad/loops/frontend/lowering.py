@@ -22,7 +22,7 @@ from .array_expressions import (
     Static,
     form_of,
 )
-from .conditional_expressions import truth
+from .conditional_expressions import evaluate_first, truth
 from .exception_handling import attempt_of, lower_attempt, raised_error
 from .function_table import MODULES, refuse_call
 from .growing_lists import append_item
@@ -246,6 +246,10 @@ class Lowering(Results, Iteration):
             holds = static_truth(self, s.test) if isinstance(s, ast.If) else None
             if holds is not None:
                 self.decides(s, holds)  # type: ignore[arg-type]
+                self.line = self.source.lines[s.lineno - 1].strip()
+                begun = len(self.out)
+                evaluate_first(self, s.test, holds)  # type: ignore[attr-defined]
+                self.record_location(s, self.out[begun:])
                 statements[k : k + 1] = s.body if holds else s.orelse  # type: ignore[attr-defined]
                 k -= 1
                 continue
