@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import copy
 import inspect
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -39,7 +40,7 @@ from .mod_ref import modified_arrays
 from .records import assign_to_record
 from .scope import Pack
 from .static_values import bind_static
-from .syntax import assigns, base_name, count_mentions, stored_names, subtrees, unparse, written_name
+from .syntax import assigned_pairs, assigns, base_name, count_mentions, stored_names, subtrees, unparse, written_name
 from .tuple_assignments import TupleAssignments
 from .views import Axis, View, axis_length
 
@@ -57,6 +58,10 @@ class Assignments(TupleAssignments):
     def assign(self, s: ast.stmt, target: ast.expr, value: ast.expr) -> None:
         """``target = value``, for any target."""
         self.root_expression = value
+        for name, given in assigned_pairs(target, value):  # k = int(k): what was a float before is an integer now
+            rounds = isinstance(given, ast.Call) and self.function_of(given.func) in (int, round, math.floor, math.ceil)
+            if rounds and isinstance(name, ast.Name):
+                self.split_if_reused(name.id)
         if assign_to_record(self, s, target, value):  # type: ignore[arg-type]
             return
         if isinstance(target, ast.Subscript):
