@@ -345,3 +345,15 @@ def test_an_operation_raises():
     op = nb.primitive(upwind)
     with pytest.raises(IndexError, match="axis 0 of t"):
         nb.grad(lambda u: nb.nd.sum(op(u, np.ones(10), 0.1)[1]))(np.arange(16.0))
+
+
+def scaled_later(x, a, k):
+    last = 0.0
+    a[-1, 0] += 0.5 * x[1] * a[-1, 0]
+    a[:] = 0.3 * a
+    return x[k] + last
+
+
+def test_the_line_of_an_element_that_a_scalar_holds():
+    with uncompiled(), pytest.raises(IndexError, match=r"axis 0 of a with size 0: .*: a\[-1, 0\] \+= 0.5"):
+        nb.adjoint(scaled_later).vjp(np.ones(2), np.ones((0, 2)), 0)

@@ -49,7 +49,7 @@ def _name(block: Block, naming: _Calls, whole: set[Statement]) -> bool:
             changed |= _name(inner, naming, whole)
         if not isinstance(s, Assign | Store) or writes(s)[0] not in naming.algebra.active:
             continue
-        value, assignments = naming.with_names(s.value, s not in whole)
+        value, assignments = naming.with_names(s, s not in whole)
         if assignments:
             s.value, changed = value, True
             at = block.index(s)
@@ -68,14 +68,16 @@ class SubexpressionNaming:
         """The base of the name for a subexpression; empty for one that stays."""
         raise NotImplementedError
 
-    def with_names(self, term: Term, itself: bool = True) -> tuple[Term, list[Assign]]:
-        """`term` with names, and their assignments, one for each distinct subexpression.
+    def with_names(self, s: Assign | Store, itself: bool = True) -> tuple[Term, list[Assign]]:
+        """The value of `s` with names, and their assignments, one for each distinct subexpression.
 
-        Without `itself`, `term` as a whole is not replaced.
+        Without `itself`, the value as a whole is not replaced.
         """
         self.new_assignments = {}
-        whole = itself or isinstance(term, _CONDITIONAL)
-        value = self.named(term) if whole else self.named_inside(term)
+        whole = itself or isinstance(s.value, _CONDITIONAL)
+        value = self.named(s.value) if whole else self.named_inside(s.value)
+        for assignment in self.new_assignments.values():
+            assignment.source_location = s.source_location
         return value, list(self.new_assignments.values())
 
     def named(self, term: Term) -> Term:

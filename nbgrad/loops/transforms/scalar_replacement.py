@@ -54,7 +54,7 @@ def _name(f: Function, array: str, readers: list[Statement], plan: Plan) -> bool
     for s in readers:
         if not isinstance(s, Assign | Store) or (isinstance(s, Store) and array in reads(*s.index)):
             return False
-        values[s] = naming.with_names(s.value, not isinstance(s.value, Element))
+        values[s] = naming.with_names(s, not isinstance(s.value, Element))
         if array in values[s][0].reads and not isinstance(s.value, Element):
             return False
     for block in list(_blocks(f.body)):
