@@ -1,7 +1,7 @@
 """NumPy functions written in the subset itself; calls of them are lowered like calls of user functions.
 
 Tests of ``np.ndim``, and of arguments that are constant at the call, are decided at compile time. So that nothing needs
-to be stored on tapes, elements that derivatives read are written once, and searching and sorting yield integers.
+to be stored on tapes, elements that derivatives read are written once.
 """
 
 from __future__ import annotations
@@ -10,128 +10,9 @@ import numpy as np
 
 from .function_table import definition, refuse_call
 
-__all__ = ["column_norm", "flattened", "masked", "row_norm", "sorting_order", "vector_norm"]
+__all__ = ["column_norm", "flattened", "masked", "row_norm", "vector_norm"]
 
-# Searching and sorting.
-
-
-def less(a, b):
-    """NumPy's sort order: NaN comes last."""
-    return a < b or (a == a and b != b)
-
-
-@definition(np)
-def searchsorted(a, v, side="left"):
-    if np.ndim(v) == 0:
-        found = place(a, v, side)
-    else:
-        found = np.empty(v.shape, np.int64)
-        for index in np.ndindex(v.shape):
-            found[index] = place(a, v[index], side)
-    return found
-
-
-def place(a, v, side):
-    low, high = 0, a.size
-    while low < high:
-        middle = (low + high) // 2
-        if side == "right":
-            before = not less(v, a[middle])
-        else:
-            before = less(a[middle], v)
-        if before:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@definition(np)
-def interp(x, xp, fp):
-    if xp.size == 0:
-        raise ValueError("array of sample points is empty")
-    if xp.size != fp.size:
-        raise ValueError("fp and xp are not of the same length")
-    if np.ndim(x) == 0:
-        found = between(x, xp, fp)
-    else:
-        found = np.empty(x.shape)
-        for index in np.ndindex(x.shape):
-            found[index] = between(x[index], xp, fp)
-    return found
-
-
-def between(x, xp, fp):
-    j = place(xp, x, "right")
-    if x != x:
-        y = x
-    elif j == 0:
-        y = fp[0]
-    elif j == xp.size:
-        y = fp[j - 1]
-    else:
-        y = fp[j - 1] + (fp[j] - fp[j - 1]) / (xp[j] - xp[j - 1]) * (x - xp[j - 1])
-    return y
-
-
-@definition(np)
-def digitize(x, bins, right=False):
-    falls = bins.size > 1 and bins[0] > bins[bins.size - 1]
-    if right:
-        up, down = searchsorted(bins, x), bins.size - searchsorted(bins[::-1], x, "right")
-    else:
-        up, down = searchsorted(bins, x, "right"), bins.size - searchsorted(bins[::-1], x)
-    return np.where(falls, down, up)
-
-
-@definition(np)
-def argsort(a, axis=-1, kind="quicksort"):
-    if axis != -1 and axis != 0:
-        refuse_call("sorting along one of several axes: write a loop over rows")
-    return sorting_order(a)
-
-
-def sorting_order(a):
-    """Bottom-up merge sort of indices; it is stable."""
-    if np.ndim(a) != 1:
-        refuse_call("sorting along one of several axes: write a loop over rows")
-    n = a.size
-    runs, merged, found = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    for k in range(n):
-        runs[k] = k
-    width = 1
-    while width < n:
-        for start in range(0, n, 2 * width):
-            middle, end = min(start + width, n), min(start + 2 * width, n)
-            i, j = start, middle
-            for k in range(start, end):
-                if i < middle and (j >= end or not less(a[runs[j]], a[runs[i]])):
-                    merged[k] = runs[i]
-                    i += 1
-                else:
-                    merged[k] = runs[j]
-                    j += 1
-        for k in range(n):
-            runs[k] = merged[k]
-        width *= 2
-    for k in range(n):
-        found[k] = runs[k]
-    return found
-
-
-@definition(np)
-def sort(a, axis=-1, kind="quicksort"):
-    if axis != -1 and axis != 0:
-        refuse_call("sorting along one of several axes: write a loop over rows")
-    return in_order(a)
-
-
-def in_order(a):
-    order = sorting_order(a)
-    found = np.empty_like(a)
-    for k in range(a.size):
-        found[k] = a[order[k]]
-    return found
+# Elements that are not zero.
 
 
 @definition(np)
@@ -457,13 +338,6 @@ def correlate(a, v, mode="valid"):
         start = (few - 1) // 2 if a.size >= v.size else few // 2
         found = found[start : start + many]
     return found
-
-
-@definition(np)
-def partition(a, kth):
-    if np.min(kth) < -a.shape[-1] or np.max(kth) >= a.shape[-1]:
-        raise ValueError("np.partition at an index out of range")
-    return in_order(a)  # every order of the others will do
 
 
 @definition(np)

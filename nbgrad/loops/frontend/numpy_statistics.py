@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from .function_table import Array, definition, refuse_call
-from .numpy_library import sorting_order
+from .numpy_sorting import sorting_order
 
 __all__: list[str] = []  # they are found through the table
 
