@@ -205,7 +205,7 @@ class Lowering(Results, Iteration):
     def function(self) -> Block:
         """Lower the body of the function."""
         body = self.source.node.body
-        if (unset := read_before_set(self.source.node, set(self.source.signature.parameters))) is not None:
+        if (unset := read_before_set(self.source.node)) is not None:
             what, instead = (
                 f"{unset.id}, which nothing has set before it is read",
                 "set it before, or make it an argument",

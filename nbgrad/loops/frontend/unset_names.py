@@ -27,9 +27,10 @@ def initial_values(body: Block, parameters: Sequence[str]) -> list[Assign]:
     return values
 
 
-def read_before_set(function: ast.FunctionDef, known: set[str]) -> ast.Name | None:
-    """The first read of such a variable; None if there is none. `known`: names that have a value before."""
-    return _Reads(set(stored_names(function.body)) - known).first(function.body)
+def read_before_set(function: ast.FunctionDef) -> ast.Name | None:
+    """The first read of such a variable; None if there is none."""
+    parameters = {n.arg for n in children(function.args) if isinstance(n, ast.arg)}
+    return _Reads(set(stored_names(function.body)) - parameters).first(function.body)
 
 
 class _Reads:
