@@ -206,11 +206,8 @@ class Lowering(Results, Iteration):
         """Lower the body of the function."""
         body = self.source.node.body
         if (unset := read_before_set(self.source.node)) is not None:
-            what, instead = (
-                f"{unset.id}, which nothing has set before it is read",
-                "set it before, or make it an argument",
-            )
-            raise self.source.refuse(unset, what, instead)
+            what = f"{unset.id}, which nothing has set before it is read"
+            raise self.source.refuse(unset, what, "set it before, or make it an argument")
         if any(isinstance(n, ast.Return) for s in body for loop in subtrees(s) if isinstance(loop, ast.For | ast.While)
                for n in subtrees(loop)):  # fmt: skip
             self.returned_flag = self.names.fresh("returned")
