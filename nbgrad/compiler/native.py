@@ -11,13 +11,13 @@ from numba import carray
 
 from ..arrays.ndarray import NDArray
 from ..backends.numba.compile import for_c, nopython
+from ..backends.numba.raw_arrays import memory
 from ..core.shapes import size
 from ..core.source_text import constant_source, identifier
 from ..errors import ContextError, DTypeError, TraceError
 from ..kernels import random
 from .compiled_program import Compiled, allocation_code, numpy_name
 from .program import Program
-from .runtime_helpers import memory
 
 __all__ = ["c_callback", "nopython_function"]
 

@@ -10,11 +10,11 @@ from ..backends.numba import casts
 from ..backends.numba.casts import __all__ as _conversions
 from ..backends.numba.compile import inline
 from ..backends.numba.intrinsics import intrinsic, llvm, types
-from ..backends.numba.pipelines import NO_REALIGN_STACK
+from ..backends.numba.raw_arrays import local
+from ..kernels import narrow_products
 from ..kernels.extreme import greater, smaller
-from ..kernels.linear import narrow, narrow_transposed
 
-__all__ = ["assign", "memory", "product", "section", "used_helpers"]
+__all__ = ["assign", "section", "used_helpers"]
 
 
 def _are_floats(a, b):
@@ -57,47 +57,8 @@ def gemm(emit, a, b, c, m, k, n, a_start, b_start, c_start, transpose_a, transpo
     emit.external("numba_xxgemm", llvm.IntType(32), *how, n, m, k, number(1.0), *operands, number(0.0), result, n)
 
 
-@intrinsic(lambda address, n, element: types.Array(element.dtype, 1, "C")(types.intp, types.intp, element))
-def memory(emit, address, n, element):
-    """An array on memory that it does not own."""
-    return emit.array_on(emit.result, emit.builder.inttoptr(address, _POINTER), n)
-
-
 _BYTE = llvm.IntType(8)
 _POINTER = _BYTE.as_pointer()
-#: Bytes of a cache line.
-_LINE = 64
-
-
-def _is_local(dtype, n, moved):
-    fits = isinstance(dtype, types.NumberClass) and all(isinstance(x, types.IntegerLiteral) for x in (n, moved))
-    return types.Array(dtype.dtype, 1, "C")(dtype, n, moved) if fits else None
-
-
-@intrinsic(_is_local, literal=True)
-def local(emit, dtype, n, moved):
-    """An array on the stack: LLVM knows that this aliases nothing else, and it needs no allocation call."""
-    builder, word = emit.builder, llvm.IntType(64)
-    length, realigns = (x.literal_value for x in emit.types[1:])
-    size = length * emit.element_size(emit.result.dtype)
-    with builder.goto_entry_block():
-        space = builder.alloca(_BYTE, size=word(size + _LINE * (not realigns)))
-    if realigns:
-        builder.function.attributes.discard(NO_REALIGN_STACK)
-        space.align = _LINE
-    else:  # align to the first cache line in it, which costs one more register
-        begin = builder.and_(builder.neg(builder.ptrtoint(space, word)), word(_LINE - 1))
-        space = builder.gep(space, [begin])
-    return emit.array_on(emit.result, space, emit.constant(types.intp, length))
-
-
-def product(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int) -> str:
-    """The name of the best routine for c (m, n) = a (m, k) b (k, n)."""
-    if not transpose_a and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
-        return "narrow"
-    if transpose_a and not transpose_b and m <= 16 and n >= 64:
-        return "narrow_transposed"
-    return "gemm"
 
 
 def _is_section(array, start, n):
@@ -124,8 +85,7 @@ _HELPERS: dict[str, Any] = {
     "smaller": smaller,
     "gemm": gemm,
     "local": local,
-    "narrow": narrow,
-    "narrow_transposed": narrow_transposed,
+    **{name: getattr(narrow_products, name) for name in narrow_products.ROUTINES if name != "gemm"},
     "u": np.uint64,
     "np": np,
     **{name: getattr(casts, name) for name in _conversions},

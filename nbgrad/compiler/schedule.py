@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from ..core.shapes import size
 from ..ir.expr import Expr
 from ..ir.graph import Value
-from .runtime_helpers import product
+from ..kernels.narrow_products import product_routine
 from .statements import Access, Axis, Statement
 
 __all__ = ["Loop", "Program", "TileAxis", "has_short_ends", "reduction_axes", "schedule_statements"]
@@ -172,7 +172,7 @@ def _blocks_of_rows(s: Statement, program: Program) -> list[Axis]:
     transpose_a, transpose_b = s.value.attrs
     if max(m.extent * k.extent, k.extent * n.extent) < _LONG:
         return []
-    if product(transpose_a, transpose_b, m.extent, k.extent, n.extent) == "gemm":
+    if product_routine(transpose_a, transpose_b, m.extent, k.extent, n.extent) == "gemm":
         return []
     if m in program.blocks and not transpose_a:
         return [program.blocks[m][0]]

@@ -14,12 +14,13 @@ from ..core.shapes import size
 from ..ir.expr import Expr, const, free_variables, substitute, topological_order, var
 from ..ir.expr_source import expression_code
 from ..ir.graph import Value
+from ..kernels.narrow_products import product_routine
 from .buffer_placement import BufferLocation, BufferPlacement, defining_scope, flat_index
 from .elements import element_compute_type, rounded
 from .kernel_source import Source
 from .parallel_chunks import Chunks
 from .reductions import accumulation_type, combined, identity
-from .runtime_helpers import product, used_helpers
+from .runtime_helpers import used_helpers
 from .schedule import Loop, Program, TileAxis, has_short_ends, reduction_axes
 from .statements import Access, Axis, Guard, Statement
 
@@ -143,7 +144,7 @@ class _Writer:
         *stack, m, n = s.value.shape
         k = a.shape[-2] if transpose_a else a.shape[-1]
         arrays = [self._array(a.value), self._array(b.value), self._array(s.value)]
-        call = product(transpose_a, transpose_b, m, k, n)
+        call = product_routine(transpose_a, transpose_b, m, k, n)
         sizes = [str(m), str(k), str(n)]
         starts = ["0", "0", "0"]
         path = self.program.paths[s]
@@ -162,7 +163,7 @@ class _Writer:
             starts = [f"{first} * {m}", f"{first} * {n}", "0"] if adds else [f"{first} * {k}", "0", f"{first} * {n}"]
             if self.chunks is not None and self._partial(s):
                 starts[2] = self.chunks.begin(s)
-        if call == "narrow_transposed" and not adds:
+        if call.startswith("narrow_transposed") and not adds:
             self.line(f"{arrays[2]}[:] = 0" if not stack else f"{arrays[2]}[{starts[2]} : {starts[2]} + {m * n}] = 0")
         flags = [str(int(transpose_a)), str(int(transpose_b))] if call == "gemm" else []
         self.line(f"{call}({', '.join([*arrays, *sizes, *starts, *flags])})")

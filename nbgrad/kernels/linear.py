@@ -16,7 +16,7 @@ import numpy as np
 from ..arrays.ndarray import NDArray, from_value, set_storage_type
 from ..backends import threads
 from ..backends.cuda.product import product
-from ..backends.numba.compile import inline, kernel
+from ..backends.numba.compile import kernel
 from ..core.dtypes import promote
 from ..core.shapes import broadcast_shape, size
 from ..errors import ShapeError
@@ -26,122 +26,38 @@ from ..operators.samples import sample_table
 from ..operators.structured import Spec, composite, structured
 from .binary import multiply
 from .broadcasting import broadcast_to
+from .narrow_products import narrow, narrow_columns, narrow_transposed, narrow_transposed_columns, routine_number
 from .shape import expand_dims, reshape
 
-__all__ = ["batch_dot", "dot", "matmul", "narrow", "narrow_transposed"]
-
-
-@inline(reorder=True)
-def narrow(a, b, c, m, k, n, at_a, at_b, at_c):
-    """c = a b^T for few columns: inner products, four rows and two columns at a time, so that `a` is read once.
-
-    `at_...`: where in the arrays the matrices begin.
-    """
-    rows = np.uint64(m)
-    k = np.uint64(k)
-    n = np.uint64(n)
-    at_a, at_b, at_c = np.uint64(at_a), np.uint64(at_b), np.uint64(at_c)
-    zero = c.dtype.type(0)
-    for q in range(rows // np.uint64(4)):
-        r0 = at_a + np.uint64(4) * q * k
-        r1 = r0 + k
-        r2 = r1 + k
-        r3 = r2 + k
-        to = at_c + np.uint64(4) * q * n
-        for h in range((n + np.uint64(1)) // np.uint64(2)):
-            j = np.uint64(2) * h
-            last = np.uint64(1) if j + np.uint64(1) < n else np.uint64(0)  # an odd column is computed twice
-            u, v = at_b + j * k, at_b + (j + last) * k
-            s0, s1, s2, s3 = zero, zero, zero, zero
-            t0, t1, t2, t3 = zero, zero, zero, zero
-            for p in range(k):
-                y, z = b[u + p], b[v + p]
-                a0, a1, a2, a3 = a[r0 + p], a[r1 + p], a[r2 + p], a[r3 + p]
-                s0 += a0 * y
-                s1 += a1 * y
-                s2 += a2 * y
-                s3 += a3 * y
-                t0 += a0 * z
-                t1 += a1 * z
-                t2 += a2 * z
-                t3 += a3 * z
-            at = to + j
-            c[at], c[at + last] = s0, t0
-            at += n
-            c[at], c[at + last] = s1, t1
-            at += n
-            c[at], c[at + last] = s2, t2
-            at += n
-            c[at], c[at + last] = s3, t3
-    for r in range(rows // np.uint64(4) * np.uint64(4), rows):
-        for w in range(n):
-            total = zero
-            for p in range(k):
-                total += a[at_a + r * k + p] * b[at_b + w * k + p]
-            c[at_c + r * n + w] = total
-
-
-@inline(reorder=True)
-def narrow_transposed(a, b, c, m, k, n, at_a, at_b, at_c):
-    """c += a^T b for few rows of c: four rows of `b` at a time, which is read once, are added to all of c."""
-    m = np.uint64(m)
-    n = np.uint64(n)
-    one = np.uint64(1)
-    at_a, at_b, at_c = np.uint64(at_a), np.uint64(at_b), np.uint64(at_c)
-    for q in range(np.uint64(k) // np.uint64(4)):
-        r0 = at_b + np.uint64(4) * q * n
-        r1 = r0 + n
-        r2 = r1 + n
-        r3 = r2 + n
-        row = at_a + np.uint64(4) * q * m
-        for i in range(m // np.uint64(2)):
-            at = row + np.uint64(2) * i
-            f0, g0 = a[at], a[at + one]
-            at += m
-            f1, g1 = a[at], a[at + one]
-            at += m
-            f2, g2 = a[at], a[at + one]
-            at += m
-            f3, g3 = a[at], a[at + one]
-            u = at_c + np.uint64(2) * i * n
-            v = u + n
-            for j in range(n):
-                b0, b1, b2, b3 = b[r0 + j], b[r1 + j], b[r2 + j], b[r3 + j]
-                c[u + j] += f0 * b0 + f1 * b1 + f2 * b2 + f3 * b3
-                c[v + j] += g0 * b0 + g1 * b1 + g2 * b2 + g3 * b3
-        if m % np.uint64(2):
-            at = row + m - one
-            f0, f1, f2, f3 = a[at], a[at + m], a[at + m + m], a[at + m + m + m]
-            u = at_c + (m - one) * n
-            for j in range(n):
-                c[u + j] += f0 * b[r0 + j] + f1 * b[r1 + j] + f2 * b[r2 + j] + f3 * b[r3 + j]
-    for r in range(np.uint64(k) // np.uint64(4) * np.uint64(4), np.uint64(k)):
-        for i in range(m):
-            f0 = a[at_a + r * m + i]
-            for j in range(n):
-                c[at_c + i * n + j] += f0 * b[at_b + r * n + j]
+__all__ = ["batch_dot", "dot", "matmul"]
 
 
 @kernel(runtime=True)
 def _product(a, b, c, batch, m, k, n, transpose_a, transpose_b):
+    routine = routine_number(transpose_a, transpose_b, m, k, n)
     for i in range(batch):
         x = a[i * m * k : (i + 1) * m * k]
         y = b[i * k * n : (i + 1) * k * n]
-        z = c[i * m * n : (i + 1) * m * n].reshape((m, n))
-        if transpose_a == 0 and transpose_b and n <= 16 and k >= 64:  # BLAS would copy `a` first
-            narrow(x, y, z.reshape(m * n), m, k, n, 0, 0, 0)
-        elif transpose_a and transpose_b == 0 and m <= 16 and n >= 64:
+        z = c[i * m * n : (i + 1) * m * n]
+        if routine == 1:
+            narrow(x, y, z, m, k, n, 0, 0, 0)
+        elif routine == 2:
+            narrow_columns(x, y, z, m, k, n, 0, 0, 0)
+        elif routine > 2:
             z[:] = 0
-            narrow_transposed(x, y, z.reshape(m * n), m, k, n, 0, 0, 0)
+            if routine == 3:
+                narrow_transposed(x, y, z, m, k, n, 0, 0, 0)
+            else:
+                narrow_transposed_columns(x, y, z, m, k, n, 0, 0, 0)
         elif transpose_a == 0:
             if transpose_b == 0:
-                np.dot(x.reshape((m, k)), y.reshape((k, n)), z)
+                np.dot(x.reshape((m, k)), y.reshape((k, n)), z.reshape((m, n)))
             else:
-                np.dot(x.reshape((m, k)), y.reshape((n, k)).T, z)
+                np.dot(x.reshape((m, k)), y.reshape((n, k)).T, z.reshape((m, n)))
         elif transpose_b == 0:
-            np.dot(x.reshape((k, m)).T, y.reshape((k, n)), z)
+            np.dot(x.reshape((k, m)).T, y.reshape((k, n)), z.reshape((m, n)))
         else:
-            np.dot(x.reshape((k, m)).T, y.reshape((n, k)).T, z)
+            np.dot(x.reshape((k, m)).T, y.reshape((n, k)).T, z.reshape((m, n)))
 
 
 @kernel

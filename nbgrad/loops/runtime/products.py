@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ...backends.numba.compile import inline, routine
 from ...backends.numba.intrinsics import intrinsic, llvm, types
+from ...backends.numba.raw_arrays import memory
+from ...kernels.narrow_products import (
+    narrow,
+    narrow_columns,
+    narrow_transposed,
+    narrow_transposed_columns,
+    routine_number,
+)
 
 __all__ = ["add_product", "large_product"]
 
@@ -81,8 +91,38 @@ def add_product(c, a, b, factor):
         return
     if _leading(c) == 0 and _leading(c.T) > 0:
         _add_product(c.T, b.T, a.T, factor)
-    else:
+    elif not _add_narrow_product(c, a, b, factor):
         _add_product(c, a, b, factor)
+
+
+@inline
+def _is_compact(x):
+    """Whether the rows of a matrix follow each other without gaps."""
+    return 0 < _leading(x) == max(x.shape[1], 1)
+
+
+@inline(runtime=True)
+def _add_narrow_product(c, a, b, factor):
+    """The same where BLAS is slow (:mod:`...kernels.narrow_products`); False, and nothing done, elsewhere."""
+    (m, k), n = a.shape, b.shape[1]
+    transpose_a, transpose_b = not _is_compact(a), not _is_compact(b)
+    routine = routine_number(transpose_a, transpose_b, m, k, n)
+    if routine == 0 or (transpose_a and not _is_compact(a.T)) or (transpose_b and not _is_compact(b.T)):
+        return False
+    x, y = memory(a.ctypes.data, m * k, c.dtype), memory(b.ctypes.data, k * n, c.dtype)
+    product = np.zeros(m * n, c.dtype)
+    if routine == 1:
+        narrow(x, y, product, m, k, n, 0, 0, 0)
+    elif routine == 2:
+        narrow_columns(x, y, product, m, k, n, 0, 0, 0)
+    elif routine == 3:
+        narrow_transposed(x, y, product, m, k, n, 0, 0, 0)
+    else:
+        narrow_transposed_columns(x, y, product, m, k, n, 0, 0, 0)
+    for i in range(m):
+        for j in range(n):
+            c[i, j] += factor * product[i * n + j]
+    return True
 
 
 @inline(runtime=True)
