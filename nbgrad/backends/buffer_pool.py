@@ -119,26 +119,23 @@ class Pool:
         with self._lock:
             if self._returned:
                 self._collect()
-            memory = None
-            blocks = self._free.get(size)
-            if blocks:
-                with suppress(IndexError):  # a signal handler took the last one
-                    memory = blocks.pop()
-                    self._kept -= size
-                    self.hits += 1
-            if memory is None:
+            try:
+                memory = self._free[size].pop()
+                self._kept -= size
+                self.hits += 1
+            except (KeyError, IndexError):
                 memory = self._map(size, f"{count} elements of {dtype}")
                 self.misses += 1
-            self._lent += size
-            if self._lent > self._peak:
-                self._peak = self._lent
+            self._lent = lent = self._lent + size
+            if lent > self._peak:
+                self._peak = lent
         returning = None
         try:
             lease = _Lease((size // dtype.itemsize,), dtype, memory)
             returning = _LeaseReturn(lease, self._returned.append)
             returning.memory = memory
             self._out[id(returning)] = returning
-            if self._lent > self.limit:
+            if lent > self.limit:
                 self._start_collector()
             return lease.view(np.ndarray)[:count]
         except BaseException:  # an interrupt: the buffer reached nobody
@@ -148,9 +145,12 @@ class Pool:
 
     def _collect(self) -> None:
         """Put returned blocks on the free lists; free what exceeds the limit."""
-        with self._lock, suppress(IndexError):
+        with self._lock:
             while True:
-                returning = self._returned.popleft()
+                try:
+                    returning = self._returned.popleft()
+                except IndexError:
+                    return
                 if self._out.pop(id(returning), None) is None:
                     continue
                 memory = returning.memory

@@ -42,6 +42,7 @@ from . import (  # noqa: F401
     sequence,
     several,
     shape,
+    slices,
     softmax,
     sorting,
     statistics,

@@ -20,7 +20,8 @@ from ..operators.structured import composite
 from .convolution import outputs, per_dimension
 from .join import stack
 from .selection import add_n
-from .shape import embed, reshape, slice_
+from .shape import reshape
+from .slices import embed, slice_
 
 __all__ = ["col2im", "im2col"]
 

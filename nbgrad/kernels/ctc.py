@@ -36,7 +36,8 @@ from .indexing import add_axis, integers, take_axis
 from .join import concat, stack
 from .recurrent import unstacked
 from .selection import where
-from .shape import reshape, slice_axis
+from .shape import reshape
+from .slices import slice_axis
 from .softmax import log_softmax
 from .unary import exp, negative
 

@@ -34,7 +34,8 @@ from ..operators.structured import composite
 from .binary import multiply
 from .linear import matmul
 from .reduce import sum_
-from .shape import reshape, slice_, transpose
+from .shape import reshape, transpose
+from .slices import slice_
 
 __all__ = ["einsum", "khatri_rao", "tensordot"]
 

@@ -38,7 +38,8 @@ from .join import concat
 from .layout import tril, triu
 from .linear import matmul
 from .reduce import sum_
-from .shape import reshape, slice_axis, transpose
+from .shape import reshape, transpose
+from .slices import slice_axis
 
 __all__ = ["cholesky", "det", "eigen", "expm", "inverse", "lq", "pinv", "slogdet", "solve", "svd", "triangular_solve"]
 

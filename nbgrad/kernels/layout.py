@@ -19,8 +19,9 @@ from ..operators.structured import REQUIRED, Spec, composite, structured
 from .broadcasting import broadcast_to
 from .indexing import take_axis
 from .join import pieces
-from .move import band, surround
-from .shape import embed, expand_dims, fixed, reshape, slice_axis, slices, squeeze, transpose
+from .move import band, bound_surround
+from .shape import expand_dims, fixed, reshape, squeeze, transpose
+from .slices import embed, slice_axis, slices
 
 __all__ = ["split", "tile"]
 
@@ -131,11 +132,13 @@ def _pad_constant(data, before=REQUIRED, after=REQUIRED, value=0.0):
     return Spec(shape, data._kind.dtype, before=before, after=after, value=value)
 
 
-@_pad_constant.run
-def _(data, out, *, before, after, value):
-    around = out._kind.empty(1, out._kind.storage)
-    fill(around, out._kind.dtype, value)
-    surround(data._buf, out._buf, data._shape, out._shape, before, around)
+@_pad_constant.bind
+def _(operands, results, *, before, after, value):
+    ((counts, _),), ((shape, kind),) = operands, results
+    around = kind.empty(1, kind.storage)
+    fill(around, kind.dtype, value)
+    write = bound_surround(counts, shape, before)
+    return lambda data, out: write(data._buf, out._buf, around)
 
 
 @_pad_constant.lower

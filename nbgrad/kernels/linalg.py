@@ -42,7 +42,7 @@ from .matrices import (
     scaled,
     triangular_pair,
 )
-from .shape import expand_dims, slice_axis
+from .shape import expand_dims
 
 __all__: list[str] = []  # operators are found through the registry
 
@@ -426,10 +426,10 @@ def qr(A):
     (A,), kind = floats(op, A=A)
     a = matrices(A, op, square=False)
     k = min(a.shape[1:])
-    low, q = f.lq(turned(slice_axis(a, axis=2, begin=0, end=k)), op=op)
+    low, q = f.lq(turned(a[:, :, :k]), op=op)
     r = turned(low)
     if a.shape[2] > k:  # the other columns in terms of Q
-        r = concat(r, matmul(q, slice_axis(a, axis=2, begin=k, end=None)), axis=2)
+        r = concat(r, matmul(q, a[:, :, k:]), axis=2)
     return [back(turned(q), kind, A.shape[:-1] + (k,)), back(r, kind, A.shape[:-2] + r.shape[1:])]
 
 

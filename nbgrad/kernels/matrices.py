@@ -25,7 +25,8 @@ from .indexing import take_axis
 from .layout import tril, triu
 from .linear import matmul
 from .reduce import sum_
-from .shape import embed, reshape, swapaxes
+from .shape import reshape, swapaxes
+from .slices import embed
 from .unary import log
 
 __all__ = ["back", "floats", "matrices", "operator_", "per_matrix", "same_stack", "scaled", "triangular_pair"]

@@ -4,11 +4,13 @@ One idea serves them all: element (i_0, ..., i_r) of a block is at ``offset + su
 buffer. :func:`move` copies a block of one buffer to a block of another; :func:`gather` reads one into
 contiguous memory, :func:`scatter` writes it back, and they are each other's adjoint when no two elements
 share a place. Elements are moved as bit patterns, so there is one kernel per element size.
+
+``bound_...`` prepare such a call: what they return is called with buffers alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -17,14 +19,27 @@ from ..backends import threads
 from ..backends.cuda.buffers import DeviceBuffer
 from ..backends.cuda.kernels import DeviceKernel, cuda, device, device_kernel
 from ..backends.numba.compile import kernel
+from ..backends.numba.raw_arrays import local
 from ..core.shapes import Shape, size, strides_of
 
-__all__ = ["band", "gather", "move", "scatter", "scatter_add", "surround"]
+__all__ = [
+    "band",
+    "bound_gather",
+    "bound_scatter",
+    "bound_surround",
+    "gather",
+    "move",
+    "scatter",
+]
+
+#: The maximum number of axes of an array.
+_MAX_AXES = 64
 
 
 @kernel
-def _move(x, out, dims, sources, targets, counter, source, target, add):
-    """Rows of the last axis one after the other, copied or added; `counter` is scratch: the position in the others."""
+def _move(x, out, dims, sources, targets, source, target, add):
+    """Rows of the last axis one after the other, copied or added; `counter` is the position in the other axes."""
+    counter = local(np.int64, _MAX_AXES, 0)
     last = dims.size - 1
     n = np.uint64(dims[last])
     step, stride = sources[last], targets[last]
@@ -60,8 +75,9 @@ def _move(x, out, dims, sources, targets, counter, source, target, add):
 
 
 @kernel
-def _surround(x, out, dims, counts, begin, counter, value):
+def _surround(x, out, dims, counts, begin, value):
     """Row by row: each is `value` throughout, or a row of x with `value` on both sides."""
+    counter = local(np.int64, _MAX_AXES, 0)
     last = dims.size - 1
     width, n, left = np.uint64(dims[last]), np.uint64(counts[last]), np.uint64(begin[last])
     around = value[0]
@@ -180,14 +196,12 @@ def _integers(values: Sequence[int]) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-@lru_cache(4096)
 def _walk(shape: Shape, *strides: tuple[int, ...]) -> list[np.ndarray]:
     """Collapsed lengths, and strides of each walk, as kernels take them."""
     dims, steps = _collapse(shape, *strides)
     return [_integers(dims), *[_integers(walk) for walk in zip(*steps, strict=True)]]
 
 
-@lru_cache(4096)
 def _transposition(shape: Shape, strides: tuple[int, ...]) -> tuple[int, int, int] | None:
     """(batch, rows, columns), if that is a stack of transposed matrices."""
     dims, steps = _collapse(shape, strides)
@@ -197,41 +211,82 @@ def _transposition(shape: Shape, strides: tuple[int, ...]) -> tuple[int, int, in
     return None
 
 
+@lru_cache
+def _entry(dtype: np.dtype) -> Callable:
+    """The kernel for elements of a dtype, or for bit patterns of its size."""
+    integers = np.dtype(np.int64)
+    return _move.bind(dtype, dtype, integers, integers, integers, int, int, int)
+
+
+@lru_cache(4096)
+def _bound(
+    shape: Shape, sources: tuple[int, ...], targets: tuple[int, ...], source: int, target: int, add: bool
+) -> Callable:
+    """A function (buf, out) that copies, or adds, a block, cut along the first of its collapsed axes if that pays."""
+    n = size(shape)
+    if n == 0:
+        return lambda buf, out: None
+    walk = _walk(shape, sources, targets)
+    dims, steps, strides = walk
+
+    def run(buf, out) -> None:
+        if buf.__class__ is DeviceBuffer:
+            both = [buf, out] if add else [_bits(buf), _bits(out)]
+            _mover(dims.size, add)(n, both, n, source, target, *map(int, np.concatenate(walk)))
+            return
+        entry = _entry(out.dtype if add else _BITS[out.itemsize])
+        if dims.size == 1 or not threads.worth_splitting(n):
+            entry(buf, out, dims, steps, strides, source, target, int(add))
+            return
+        first, step, stride = int(dims[0]), int(steps[0]), int(strides[0])
+
+        def call(start: int, stop: int) -> None:
+            some = np.concatenate(([stop - start], dims[1:]))
+            entry(buf, out, some, steps, strides, source + start * step, target + start * stride, int(add))
+
+        threads.parallel_ranges(call, first, n // first)
+
+    return run
+
+
 def move(
     buf, out, shape: Shape, sources: tuple[int, ...], targets: tuple[int, ...], source: int = 0, target: int = 0
 ) -> None:
     """Copy the block of `shape` at strides `sources` and offset `source` (in elements) of `buf` to `out`."""
-    if size(shape) == 0:
-        return
-    _shared(_bits(buf), _bits(out), size(shape), _walk(shape, sources, targets), source, target, 0)
+    _bound(shape, sources, targets, source, target, False)(buf, out)
 
 
-def _shared(buf, out, n: int, walk: list[np.ndarray], source: int, target: int, add: int) -> None:
-    """:func:`_move` for `n` elements, cut along the first of the collapsed axes if that pays."""
-    dims, sources, targets = walk
-    if buf.__class__ is DeviceBuffer:
-        _mover(dims.size, add)(n, [buf, out], n, source, target, *map(int, np.concatenate(walk)))
-        return
-    if not threads.worth_splitting(n) or dims.size == 1:
-        _move(buf, out, dims, sources, targets, np.empty(dims.size, np.int64), source, target, add)
-        return
-    first, step, stride = int(dims[0]), int(sources[0]), int(targets[0])
+@lru_cache(4096)
+def bound_gather(shape: Shape, strides: tuple[int, ...], offset: int = 0) -> Callable:
+    """A function (buf, out): read the block of `shape` at `strides` and `offset` (in elements) into `out`, in order."""
+    copy = _bound(shape, strides, strides_of(shape), offset, 0, False)
+    matrices = _transposition(shape, strides) if offset == 0 and size(shape) else None
+    if matrices is None:
+        return copy
 
-    def call(start: int, stop: int) -> None:
-        some = np.concatenate(([stop - start], dims[1:]))
-        at, to = source + start * step, target + start * stride
-        _move(buf, out, some, sources, targets, np.empty(dims.size, np.int64), at, to, add)
+    def run(buf, out) -> None:
+        if buf.__class__ is DeviceBuffer:
+            copy(buf, out)
+        else:
+            _transpose_shared(_bits(buf), _bits(out), *matrices)
 
-    threads.parallel_ranges(call, first, n // first)
+    return run
+
+
+def bound_scatter(shape: Shape, strides: tuple[int, ...], offset: int = 0, add: bool = False) -> Callable:
+    """A function (buf, out): write the elements of `buf`, in order, to the block of `shape` at `strides` and `offset`;
+    or with `add` (floats alone) add them, where no place may come twice."""
+    return _bound(shape, strides_of(shape), strides, 0, offset, add)
 
 
 def gather(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
     """Read the block of `shape` at `strides` and `offset` (in elements) of `buf` into `out`, in order."""
-    matrices = _transposition(shape, strides) if offset == 0 and buf.__class__ is not DeviceBuffer else None
-    if matrices is not None:
-        _transpose_shared(_bits(buf), _bits(out), *matrices)
-    else:
-        move(buf, out, shape, strides, strides_of(shape), offset)
+    bound_gather(shape, strides, offset)(buf, out)
+
+
+def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
+    """Write the elements of `buf`, in order, to the block of `shape` at `strides` and `offset` of `out`."""
+    bound_scatter(shape, strides, offset)(buf, out)
 
 
 def _transpose_shared(x, out, batch: int, rows: int, columns: int) -> None:
@@ -250,31 +305,33 @@ def _transpose_shared(x, out, batch: int, rows: int, columns: int) -> None:
         threads.parallel_ranges(stacks, batch, 4 * whole)
 
 
-def scatter(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
-    """Write the elements of `buf`, in order, to the block of `shape` at `strides` and `offset` of `out`."""
-    move(buf, out, shape, strides_of(shape), strides, 0, offset)
-
-
-def scatter_add(buf, out, shape: Shape, strides: tuple[int, ...], offset: int = 0) -> None:
-    """:func:`scatter` that adds (floats alone); no place may come twice."""
-    if size(shape):
-        _shared(buf, out, size(shape), _walk(shape, strides_of(shape), strides), 0, offset, 1)
-
-
-def surround(buf, out, counts: Shape, shape: Shape, begin: tuple[int, ...], value) -> None:
-    """Write the elements of `buf`, a block of shape `counts`, at `begin` of `out`, and `value[0]` around them."""
-    if buf.__class__ is DeviceBuffer:
-        move(value, out, shape, (0,) * len(shape), strides_of(shape))
-        strides = strides_of(shape)
-        scatter(buf, out, counts, strides, sum(b * s for b, s in zip(begin, strides, strict=True)))
-        return
+@lru_cache(4096)
+def bound_surround(counts: Shape, shape: Shape, begin: tuple[int, ...]) -> Callable:
+    """A function (buf, out, value): write the elements of `buf`, a block of shape `counts`, at `begin` of `out`, and
+    ``value[0]`` around them."""
+    strides = strides_of(shape)
+    fill = _bound(shape, (0,) * len(shape), strides, 0, 0, False)
+    inside = bound_scatter(counts, strides, sum(b * s for b, s in zip(begin, strides, strict=True)))
     axes = [(1, 1, 0), *zip(shape, counts, begin, strict=True)]
     while len(axes) > 1 and axes[-1][0] == axes[-1][1]:  # a whole axis belongs to the row
         n = axes.pop()[0]
         axes[-1] = tuple(n * v for v in axes[-1])  # type: ignore[assignment]
-    scratch = np.empty(len(axes), np.int64)
     walks = [_integers(walk) for walk in zip(*axes, strict=True)]
-    _surround(_bits(buf), _bits(out), *walks, scratch, _bits(value))
+
+    def run(buf, out, value) -> None:
+        if buf.__class__ is DeviceBuffer:
+            fill(value, out)
+            inside(buf, out)
+        else:
+            _surrounding(_BITS[out.itemsize])(buf, out, *walks, value)
+
+    return run
+
+
+@lru_cache
+def _surrounding(bits: np.dtype) -> Callable:
+    integers = np.dtype(np.int64)
+    return _surround.bind(bits, bits, integers, integers, integers, bits)
 
 
 def band(buf, out, shape: Shape, low: int, high: int) -> None:

@@ -18,7 +18,8 @@ from .host import arrayed, calculated, demand_shape
 from .indexing import add_axis, in_range, integers, take_axis
 from .join import concat
 from .selection import where
-from .shape import block_of, block_slices, embed, expand_dims, reshape
+from .shape import expand_dims, reshape
+from .slices import block_of, block_slices, embed
 
 __all__ = [
     "bincount",

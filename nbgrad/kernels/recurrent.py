@@ -39,7 +39,8 @@ from .join import concat, pieces, stack, unstacked
 from .linear import matmul
 from .reduce import sum_
 from .sequence import SequenceLast, SequenceMask, SequenceReverse
-from .shape import expand_dims, flip, reshape, slice_axis
+from .shape import expand_dims, reshape
+from .slices import flip, slice_axis
 from .unary import sigmoid, tanh
 
 __all__ = ["RNN"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..arrays.ndarray import NDArray, wrap
 from .binary import multiply
 from .linear import matmul
-from .shape import slice_axis
+from .slices import slice_axis
 from .unary import relu, sigmoid, tanh
 
 __all__ = ["gru", "lstm", "vanilla"]

@@ -33,7 +33,8 @@ from ..vmath.exponential import logaddexp
 from . import scalar as vm
 from .binary import product_of_cotangents, strong_product
 from .reduce import split
-from .shape import embed, reshape, slice_axis
+from .shape import reshape
+from .slices import embed, slice_axis
 
 __all__ = ["cumprod", "cumsum", "logcumsumexp", "recurrence"]
 

@@ -27,7 +27,8 @@ from ..operators.cast import cast
 from .broadcasting import broadcast_to
 from .host import demand_shape
 from .indexing import flat_positions, in_range, integers, take_axis
-from .shape import block_slices, embed, reshape, slice_, transpose
+from .shape import reshape, transpose
+from .slices import block_slices, embed, slice_
 
 __all__ = ["check_write", "getitem", "setitem", "slice_assign", "slice_assign_scalar"]
 
@@ -217,7 +218,8 @@ def _basic(x: NDArray, items: list) -> NDArray:
     final = tuple(shape) or (() if not x._shape else (1,))
     if all(s == 1 for s in step) and _neighbours(x._shape, counts):
         return _view(x, tuple(begin), tuple(counts), final)
-    return reshape(slice_(x, begin=tuple(begin), step=tuple(step), shape=tuple(counts)), final)
+    out = slice_.invoke((x,), {"begin": tuple(begin), "step": tuple(step), "shape": tuple(counts)})
+    return out if out._shape == final else reshape(out, final)
 
 
 def _neighbours(shape: tuple[int, ...], counts: list[int]) -> bool:

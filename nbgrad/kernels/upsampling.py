@@ -20,7 +20,7 @@ from .binary import add, multiply, power
 from .convolution import Deconvolution
 from .join import concat
 from .layout import repeat
-from .shape import embed, slice_axis
+from .slices import embed, slice_axis
 from .unary import identity, square
 
 __all__ = ["LRN", "UpSampling"]

@@ -39,7 +39,7 @@ _PLAIN = frozenset({int, str, bool, type(None)})
 def _exact(value: Any) -> Any:
     """What is equal only for the same value: 1, 1.0 and True differ in tuples, too, and so do 0.0 and -0.0."""
     if isinstance(value, tuple):
-        return tuple([(v.__class__, _exact(v)) for v in value])
+        return tuple([(v.__class__, v if v.__class__ in _PLAIN else _exact(v)) for v in value])
     return str(value) if isinstance(value, float) and not value else value
 
 

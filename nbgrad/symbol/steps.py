@@ -18,7 +18,8 @@ from ..core.registry import operators
 from ..core.shapes import Shape, broadcast_shape, size
 from ..custom.function_rules import FunctionRule
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
-from ..kernels.shape import reshape, slice_
+from ..kernels.shape import reshape
+from ..kernels.slices import slice_
 from ..operators.call_plan import Plan, Spec
 from ..operators.cast import Cast as CastRule
 from ..operators.cast import cast, unify

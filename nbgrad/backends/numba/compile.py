@@ -423,6 +423,11 @@ def _numba_type(kind, name: str):
     raise TypeError(f"{name}: a kernel takes flat arrays, int and float, not {kind!r}")
 
 
+def _has_dtype(x: np.ndarray, kind: np.dtype) -> bool:
+    """Whether an array is one of a kernel's `kind`; unsigned integers may be the bits of any dtype of their size."""
+    return x.dtype == kind or (kind.kind == "u" and x.dtype.itemsize == kind.itemsize)
+
+
 def _checking(entry: Callable, kinds: tuple, name: str) -> Callable:
     """An entry point that checks its arguments, for ``NBGRAD_CHECKED=1``."""
 
@@ -431,7 +436,9 @@ def _checking(entry: Callable, kinds: tuple, name: str) -> Callable:
             raise AssertionError(f"{name}: {len(kinds)} arguments expected, {len(args)} given")
         for position, (kind, arg) in enumerate(zip(kinds, args, strict=True)):
             if isinstance(kind, np.dtype):
-                fits = isinstance(arg, np.ndarray) and arg.dtype == kind and arg.ndim == 1 and arg.flags.c_contiguous
+                fits = (
+                    isinstance(arg, np.ndarray) and _has_dtype(arg, kind) and arg.ndim == 1 and arg.flags.c_contiguous
+                )
             else:
                 fits = type(arg) is kind or (kind is float and type(arg) is int)
             if not fits:
