@@ -7,6 +7,8 @@ is :mod:`.shape`'s ``slice`` or, where the elements are neighbours in memory, an
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from ..core.context import untraced_context
 from ..core.dtypes import int64, without_subclass
 from ..core.shapes import size, strides_of
 from ..errors import DTypeError, MaskWarning, NBGradError, RangeError, ShapeError
+from ..operators.call_plan import Plan
 from ..operators.cast import cast
 from .broadcasting import broadcast_to
 from .host import demand_shape
@@ -186,15 +189,42 @@ def getitem(self: NDArray, key) -> NDArray:
             if n
             else self
         )
+    known = None if tracing.current.graph is not None else _plain_key(self, key)
+    if known is not None and known in _prepared:
+        return _prepared[known](self)
     items = _normalise(key, self, self)
     if any(isinstance(i, NDArray) for i in items):
         return _traced(self, items)
     if any(isinstance(i, np.ndarray) for i in items):
         return _advanced(self, items)
-    return _basic(self, items)
+    return _basic(self, items, known)
 
 
-def _basic(x: NDArray, items: list) -> NDArray:
+#: Reading by slices and ints, prepared: :func:`_plain_key` -> function of the array.
+_prepared: dict[tuple, Callable[[NDArray], NDArray]] = {}
+_MAX_PREPARED = 1024
+_INDEX = frozenset({int, type(None)})
+
+
+def _plain_key(x: NDArray, key) -> tuple | None:
+    """Shape, kind and key as a hashable tuple, if the key has ints, None, Ellipsis and slices of ints alone."""
+    parts: list = [x._shape, x._kind]
+    for item in key if key.__class__ is tuple else (key,):
+        if item.__class__ is slice:
+            triple = item.start, item.stop, item.step
+            for part in triple:
+                if part.__class__ not in _INDEX:
+                    return None
+            parts.append(triple)
+        elif item.__class__ is int or item is None or item is Ellipsis:
+            parts.append(item)
+        else:
+            return None
+    return tuple(parts)
+
+
+def _basic(x: NDArray, items: list, known: tuple | None = None) -> NDArray:
+    """Slices, ints and None. `known`: keep what is prepared under this key."""
     begin, step, counts, shape = [], [], [], []
     axis = 0
     for item in items:
@@ -217,9 +247,24 @@ def _basic(x: NDArray, items: list) -> NDArray:
         axis += 1
     final = tuple(shape) or (() if not x._shape else (1,))
     if all(s == 1 for s in step) and _neighbours(x._shape, counts):
-        return _view(x, tuple(begin), tuple(counts), final)
-    out = slice_.invoke((x,), {"begin": tuple(begin), "step": tuple(step), "shape": tuple(counts)})
-    return out if out._shape == final else reshape(out, final)
+        read = partial(_view, begin=tuple(begin), counts=tuple(counts), shape=final)
+    else:
+        attrs = {"begin": tuple(begin), "step": tuple(step), "shape": tuple(counts)}
+        if known is None:
+            return reshape(slice_.invoke((x,), attrs), final)
+        plan = slice_.plan((x,), attrs)
+        assert plan is not None, "no key where a function is traced"
+        read = partial(_copy, plan=plan, shape=final)
+    if known is not None:
+        if len(_prepared) >= _MAX_PREPARED:
+            _prepared.clear()
+        _prepared[known] = read
+    return read(x)
+
+
+def _copy(x: NDArray, plan: Plan, shape: tuple[int, ...]) -> NDArray:
+    (out,) = slice_.execute((x,), plan)
+    return out if out._shape == shape else reshape(out, shape)
 
 
 def _neighbours(shape: tuple[int, ...], counts: list[int]) -> bool:

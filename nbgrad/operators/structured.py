@@ -206,6 +206,16 @@ class Structured(tape.Rule):
 
     def invoke(self, arrays: Sequence[NDArray], attrs: dict):
         """Check the arguments, then allocate, run and record."""
+        plan = self.plan(arrays, attrs)
+        if plan is None:
+            return self.invoke(tracing.capture_outside(arrays), attrs)
+        outs = self.execute(arrays, plan)
+        if plan.single:
+            return outs[0]
+        return outs if self.visible is None else (outs[0] if self.visible == 1 else outs[: self.visible])
+
+    def plan(self, arrays: Sequence[NDArray], attrs: dict) -> Plan | None:
+        """The plan of such calls; None if a traced function must capture some of the arrays first."""
         if len(arrays) == 1:
             key: Any = (arrays[0]._shape, arrays[0]._kind)
         else:
@@ -216,18 +226,15 @@ class Structured(tape.Rule):
             plan = self._plans.get(key)
         except TypeError:  # an unhashable attribute
             plan = key = None
-        if plan is None and tracing.has_outside_arrays(arrays):
-            return self.invoke(tracing.capture_outside(arrays), attrs)
         if plan is None:
+            if tracing.has_outside_arrays(arrays):
+                return None
             plan = Plan(self, arrays, self.infer(*arrays, **attrs), attrs)
             if key is not None and len(plan.avals) + len(plan.results) <= _MANY:
                 if len(self._plans) >= 1024:
                     self._plans.clear()
                 self._plans[key] = plan
-        outs = self.execute(arrays, plan)
-        if plan.single:
-            return outs[0]
-        return outs if self.visible is None else (outs[0] if self.visible == 1 else outs[: self.visible])
+        return plan
 
     def execute(self, arrays: Sequence[NDArray], plan: Plan) -> list[NDArray]:
         """Allocate, run and record; returns all results."""
