@@ -6,7 +6,7 @@ from test_jit_loops import ROWS, args_of, check, loops_of
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.compiler import statements
+from nbgrad.compiler.element_reads import ElementReader
 
 RNG = np.random.default_rng(8)
 
@@ -170,8 +170,8 @@ def _steps(count, around):
 def test_unrolled_stencils_read_each_join_a_few_times(kind, monkeypatch):
     """The ends of a join, which are parts of the one before it, are read for their own points alone."""
     calls = []
-    joined = statements._Builder.joined
-    monkeypatch.setattr(statements._Builder, "joined", lambda *args: calls.append(0) or joined(*args))
+    joined = ElementReader.joined
+    monkeypatch.setattr(ElementReader, "joined", lambda *args: calls.append(0) or joined(*args))
     around = {
         "linear": lambda m, a, b: m + 0.2 * (a + b - 2 * m),
         "cheap": lambda m, a, b: m * 0.9 + 0.05 * b * m,

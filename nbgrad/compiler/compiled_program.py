@@ -23,12 +23,13 @@ from ..ir.expr import var
 from ..ir.graph import Graph, ShapedValue, Value
 from .buffer_placement import EXACT_LENGTH
 from .kernel_source import Source
+from .lowering import lower_to_statements
 from .memory_plan import SharedBuffers
 from .parallel_chunks import choose_chunks, combine_chunks
 from .runtime_helpers import used_helpers
 from .schedule import Loop, Program, schedule_statements
 from .source import generate_source
-from .statements import Statement, lower_to_statements
+from .statements import Statement
 
 __all__ = ["Buffers", "Call", "Compiled", "allocation_code", "distinct_outputs", "numpy_name"]
 
@@ -94,7 +95,7 @@ class Compiled:
         self.is_nested = is_nested
         self.arguments = list(arguments)
         self.outputs = distinct_outputs(graph, results)
-        lowered, full = lower_to_statements(graph, self.outputs)
+        lowered, full = lower_to_statements(graph, self.outputs, read_tables=True)
         #: A long program is many kernels; equal steps (of an unrolled loop) share one.
         self.splits_kernels = len(lowered) > (_LONG_STEP if is_nested else _LONG)
         self.program: Program = schedule_statements(lowered, full, one_kernel=not self.splits_kernels)

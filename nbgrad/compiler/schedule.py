@@ -12,6 +12,7 @@ blocks, which stay in the first-level cache. Axes of a few elements are unrolled
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from ..core.shapes import size
@@ -25,6 +26,8 @@ __all__ = ["Loop", "Program", "TileAxis", "has_short_ends", "reduction_axes", "s
 #: Axes up to this length are unrolled, or up to a shorter one if that made a kernel so many statements longer: compile
 #: time grows faster than their number.
 _UNROLLED, _ADDED = 4, 400
+#: Rows up to this length are moved without a loop.
+_UNROLLED_ROW = 16
 #: A last axis shorter than this is not vectorized if there is another.
 _SHORT = 24
 #: Matrices with at least this many elements exceed the second-level cache.
@@ -123,13 +126,13 @@ def schedule_statements(
     program.makers = {s.value: s for s in statements}
     _merge_axes(statements, program)
     order = _axis_order(statements)
-    unrolled = _unrolled_length(statements) if one_kernel else _UNROLLED
+    unrolled = _unrolled_axes(statements, one_kernel)
     _tile_axes(statements, program, order, lanes, unrolled)
     rank = {axis: k for k, axis in enumerate(order)}
     for s in statements:
         axes = [part for a in s.axes if a.extent != 1 for part in program.parts(a.root())]
         axes.sort(key=lambda a: rank[a])
-        program.loops[s] = [a for a in axes if a.extent > unrolled or isinstance(a, TileAxis)]
+        program.loops[s] = [a for a in axes if a not in unrolled or isinstance(a, TileAxis)]
         if s.how == "product":
             program.loops[s] = _blocks_of_rows(s, program)
         program.unrolled[s] = [a for a in axes if a not in program.loops[s]]
@@ -140,13 +143,26 @@ def schedule_statements(
     return program
 
 
-def _unrolled_length(statements: list[Statement]) -> int:
-    """Axes up to this length are unrolled."""
+def _unrolled_axes(statements: list[Statement], one_kernel: bool) -> set[Axis]:
+    """The axes that are unrolled: short ones, and those along which rows are moved whose numbers are in an array."""
+    roots = Counter(a.root() for s in statements for a in s.axes)
 
     def added(length: int) -> int:
         return sum(_points(a for a in s.axes if a.extent <= length) - 1 for s in statements)
 
-    return next((n for n in range(_UNROLLED, 1, -1) if added(n) <= _ADDED), 1)
+    longest = _UNROLLED
+    if one_kernel:
+        longest = next((n for n in range(_UNROLLED, 1, -1) if added(n) <= _ADDED), 1)
+    found = {a for a in roots if a.extent <= longest}
+    for s in statements:
+        if s.value.op in ("take", "scatter"):
+            index = s.value.attrs, s.value.attrs + len(s.value.inputs[1].shape)
+            found |= {
+                a.root()
+                for k, a in enumerate(s.axes)
+                if not index[0] <= k < index[1] and a.extent <= _UNROLLED_ROW and roots[a.root()] == 1
+            }
+    return found
 
 
 def _insert_statements(program: Program, statements: list[Statement]) -> None:
@@ -258,13 +274,15 @@ def _axis_order(statements: list[Statement]) -> list[Axis]:
     return order
 
 
-def _tile_axes(statements: list[Statement], program: Program, order: list[Axis], lanes: int, unrolled: int) -> None:
+def _tile_axes(
+    statements: list[Statement], program: Program, order: list[Axis], lanes: int, unrolled: set[Axis]
+) -> None:
     """Tile axes where that pays; `order` gets the new axes."""
     for s in sorted([s for s in statements if s.how != "product"], key=lambda s: -_points(s.axes)):
         own = sorted([a.root() for a in s.axes if a.extent != 1], key=order.index) if s.axes else []
         if any(a in program.blocks for a in own) or _points(own) < 256:
             continue
-        loops = [a for a in own if a.extent > unrolled]
+        loops = [a for a in own if a not in unrolled]
         if not loops:
             continue
         last = loops[-1]

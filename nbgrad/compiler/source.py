@@ -459,7 +459,7 @@ class _Writer:
             if value in self.value_locations.location_of:
                 at = self._element_code(self.value_locations.location_of[value], indices)
                 return self._local_for((value, at), load(value.dtype, at), "x")
-        index = self._index_of(s, access, combo)
+        index = self._index_of(s, access, combo, guarded)
         if guarded:
             index = f"min({index}, u({size(value.shape) - 1}))"
         at = f"{self._array(value)}[{index}]"
@@ -471,11 +471,11 @@ class _Writer:
 
     # Flat indices.
 
-    def _index_of(self, s: Statement, access: Access, combo: dict[Axis, int]) -> str:
+    def _index_of(self, s: Statement, access: Access, combo: dict[Axis, int], guarded: bool = False) -> str:
         terms = [(s.axes[k].root(), c) for k, c in access.coefficients if s.axes[k].extent != 1]
         code = flat_index(terms, access.offset, combo)
         for k, c in access.through:
-            index = f"u({self._read(s, s.reads[k], combo)})"
+            index = f"u({self._read(s, s.reads[k], combo, guarded)})"
             code += f" + {index}" if c == 1 else f" + {index} * u({c})"
         return code
 

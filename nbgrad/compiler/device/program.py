@@ -22,7 +22,8 @@ from ...core.dtypes import DType
 from ...core.shapes import size
 from ...ir.graph import Graph, ShapedValue, Value
 from ..compiled_program import distinct_outputs
-from ..statements import Statement, lower_to_statements
+from ..lowering import lower_to_statements
+from ..statements import Statement
 from .epilogues import fuse_epilogues, generate_epilogue
 from .groups import Group, group_statements
 from .kernels import generate_kernels
