@@ -439,3 +439,10 @@ def test_names_that_a_path_has_set(body):
     f = made(body)
     expected = (f(np.ones(3), np.ones(3), 2 + 1e-6, 2) - f(np.ones(3), np.ones(3), 2 - 1e-6, 2)) / 2e-6
     assert nb.adjoint(f).value_and_grad(np.ones(3), np.ones(3), 2.0, 2)[1][2] == pytest.approx(expected, 1e-7)
+
+
+@pytest.mark.parametrize("use", ["b.sum()", "b[0]", "np.outer(b, x)[0, 0]"])
+def test_arrays_that_an_earlier_iteration_sets(use):
+    f = made(f"for i in range(n):\n    if i > 0:\n        a += {use}\n    b = x * a\nreturn a")
+    with pytest.raises(TraceError, match=r"b where an array is expected, which .* set it before the loop, too"):
+        nb.adjoint(f).value_and_grad(np.ones(3), np.ones(3), 2.0, 2)

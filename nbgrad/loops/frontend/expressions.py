@@ -58,6 +58,7 @@ from .slices import Slices
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import children, is_new_axis, owner_of, unparse
+from .unset_names import is_set_below, refused_as_array
 from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, from_either_end
 
 __all__ = ["Expressions"]
@@ -99,6 +100,8 @@ class Expressions(Slices):
         if isinstance(tree, Leaf):
             return tree.view
         if tree.rank == 0:
+            if isinstance(node, ast.Name) and self.local(node) in self.shared.read_above:
+                raise self.shared.read_above[self.local(node)]
             what = "tuple or list" if isinstance(tree, TupleExpr) else "number"
             raise self.source.refuse(node, f"the {what} {unparse(node)} where an array is expected", "pass an array")
         return Elementwise(self, node).materialise(tree, self.names.fresh(name))
@@ -243,7 +246,11 @@ class Expressions(Slices):
             return self.several(pack)
         if self.is_local_name(node.id):
             function = self.function_argument(node)
-            return Scalar(Variable(self.local(node))) if function is None else Static(function)
+            if function is not None:
+                return Static(function)
+            if is_set_below(self.source.node, node):
+                self.shared.read_above.setdefault(self.local(node), refused_as_array(self.source, node))
+            return Scalar(Variable(self.local(node)))
         if node.id not in self.source.outer_values:
             raise self.source.refuse(node, f"{node.id}, which is not defined", "define it, or pass it as an argument")
         value = self.source.outer_values[node.id]

@@ -158,6 +158,9 @@ def _lower_once(
     if program.results:
         program.results, trimmed = lowering.trim_results(program.results)
         program.body += trimmed
+    for name, refusal in state.read_above.items():
+        if program.ranks.get(name):
+            raise refusal
     program.body[:0] = initial_values(program.body, program.parameters)
     check_orders(program, lowering.shared)
     if modified := resolve_reshaped(

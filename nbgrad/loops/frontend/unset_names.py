@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
+from functools import lru_cache
 
+from ...errors import TraceError
 from ..ir.statements import Assign, Block, terms_of, walk
 from ..ir.terms import ZERO, reads
-from .syntax import children, stored_names
+from .source import Source
+from .syntax import children, stored_names, subtrees
 
-__all__ = ["initial_values", "read_before_set"]
+__all__ = ["initial_values", "is_set_below", "read_before_set", "refused_as_array"]
 
 
 def initial_values(body: Block, parameters: Sequence[str]) -> list[Assign]:
@@ -31,6 +34,31 @@ def read_before_set(function: ast.FunctionDef) -> ast.Name | None:
     """The first read of such a variable; None if there is none."""
     parameters = {n.arg for n in children(function.args) if isinstance(n, ast.arg)}
     return _Reads(set(stored_names(function.body)) - parameters).first(function.body)
+
+
+def is_set_below(function: ast.FunctionDef, name: ast.Name) -> bool:
+    """Whether what sets a name stands below this read of it alone."""
+    first = _first_places(function).get(name.id)
+    return first is not None and first > _place(name)
+
+
+def refused_as_array(source: Source, name: ast.Name) -> TraceError:
+    """The error if such a name turns out to be an array."""
+    what = f"{name.id} where an array is expected, which an earlier iteration sets further down"
+    return source.refuse(name, what, f"set it before the loop, too, as in {name.id} = np.zeros(n)")
+
+
+@lru_cache(8)
+def _first_places(function: ast.FunctionDef) -> dict[str, tuple[int, int]]:
+    """Where each name is set first."""
+    parameters = [n.arg for n in children(function.args) if isinstance(n, ast.arg)]
+    stored = [n for n in subtrees(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    places = {n.id: _place(n) for n in sorted(stored, key=_place, reverse=True)}
+    return {name: place for name, place in places.items() if name not in parameters}
+
+
+def _place(node: ast.Name) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
 class _Reads:
