@@ -6,26 +6,24 @@ import functools
 import inspect
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
 
-import numpy as np
-
-from ..arrays.ndarray import NDArray
 from ..autodiff.state import state
-from ..core.dtypes import convertible, without_subclass
+from ..core.dtypes import convertible
 from ..core.pickling import Derived
 from ..core.source_text import identifier
 from ..errors import AttrError, DTypeError, TraceError
-from ..functional.pytrees import flatten
 from ..ir.graph import current
 from .native import c_callback, nopython_function
 from .program import Program, Static
 from .report import drawing, report
+from .signatures import flat_signature, recognizer, tree_signature
 
 __all__ = ["Jitted", "jit"]
 
 #: The number of signatures after which a warning says that a function is traced too often.
 _MAX_SIGNATURES = 16
+#: The number of structures of nested arguments that are recognized at once.
+_MAX_STRUCTURES = 4
 
 
 def jit(function: Callable | None = None, *, static_argnames: Sequence[str] | str = ()) -> Callable:
@@ -87,6 +85,8 @@ class Jitted(Derived):
         self.name = identifier(getattr(function, "__name__", type(function).__name__))
         self.programs: dict[tuple, Program] = {}
         self.latest: Program | None = None
+        self._recognizers: list[Callable] = []
+        self._shortcuts: dict[tuple, Program] = {}
         self._positions: tuple[int, ...] = ()
         if static:
             parameters = list(inspect.signature(function).parameters)
@@ -109,39 +109,49 @@ class Jitted(Derived):
     def __call__(self, *args, **kwargs):
         if current.graph is not None:
             return self.function(*args, **kwargs)
-        leaves: list = []
-        key: list = [state.training]
         if self.static:
             args = tuple([Static(a) if k in self._positions else a for k, a in enumerate(args)])
             kwargs = {k: Static(v) if k in self.static else v for k, v in kwargs.items()}
-        build: Any = None
-        for value in args:
-            kind = value.__class__
-            if kind is np.ndarray:
-                key.append((value.shape, value.dtype))
-            elif kind is NDArray:
-                key.append((value._shape, value._kind))
-            elif kind is float:
-                key.append(float)
-            else:
-                break
-            leaves.append(value)
+        found = None if kwargs else flat_signature(args)
+        if found is not None:
+            leaves, key = found
+            program = self._program((state.training, *key), len(args), leaves)
+        elif kwargs or self.static:
+            leaves, key, build = tree_signature(args, kwargs, self.name)
+            program = self._program((state.training, *key), build, leaves)
         else:
-            build = None if kwargs else len(args)
-        if build is None:
-            leaves = []
-            build = flatten((args, kwargs), leaves)
-            leaves = [without_subclass(x, self.name) if isinstance(x, np.ndarray) else x for x in leaves]
-            key = [state.training, *_structure_key((args, kwargs)), *map(_signature, leaves)]
+            leaves, program = self._program_of_tree(args)
+        self.latest = program
+        return program(leaves)
+
+    def _program_of_tree(self, args: tuple) -> tuple[list, Program]:
+        """The leaves of nested arguments, and their program."""
+        for number, recognize in enumerate(self._recognizers):
+            found = recognize(args)
+            if found is not None:
+                leaves, parts = found
+                shortcut: tuple = (state.training, number, *parts)
+                program = self._shortcuts.get(shortcut)
+                if program is not None:
+                    return leaves, program
+                break
+        else:
+            shortcut = ()
+        leaves, key, build = tree_signature(args, {}, self.name)
+        program = self._program((state.training, *key), build, leaves)
+        if shortcut:
+            self._shortcuts[shortcut] = program
+        elif len(self._recognizers) < _MAX_STRUCTURES and (new := recognizer(args)) is not None:
+            self._recognizers.append(new)
+        return leaves, program
+
+    def _program(self, key: tuple, build: Callable | int, leaves: list) -> Program:
         try:
-            program = self.programs.get(tuple(key))
+            program = self.programs.get(key)
         except TypeError as err:
             instead = "" if not any(map(convertible, leaves)) else "; pass x.to_numpy(), which is an array"
             raise DTypeError(f"{self.name}: a static argument cannot be hashed: {err}{instead}") from None
-        if program is None:
-            program = self._trace(tuple(key), build, leaves)
-        self.latest = program
-        return program(leaves)
+        return self._trace(key, build, leaves) if program is None else program
 
     def _trace(self, key: tuple, build, leaves: list) -> Program:
         if len(self.programs) == _MAX_SIGNATURES:
@@ -258,24 +268,3 @@ class Jitted(Derived):
         if kind not in ("mermaid", "dot"):
             raise AttrError(f"graph: kind must be 'mermaid' or 'dot', got {kind!r}")
         return drawing(self._latest().compiled, kind)
-
-
-def _structure_key(tree) -> list:
-    """A key for the structure of arguments."""
-    if isinstance(tree, dict):
-        return [dict, *[part for k, v in tree.items() for part in (k, *_structure_key(v))]]
-    if isinstance(tree, list | tuple):
-        return [type(tree), len(tree), *[part for v in tree for part in _structure_key(v)]]
-    return [type(tree)]
-
-
-def _signature(leaf):
-    if isinstance(leaf, NDArray):
-        return leaf._shape, leaf._kind
-    if isinstance(leaf, np.ndarray | np.generic):
-        return leaf.shape, leaf.dtype
-    if isinstance(leaf, float):
-        return float
-    if isinstance(leaf, Static):
-        return leaf.key
-    return leaf.__class__, leaf

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..errors import DTypeError, ShapeError
 
-__all__ = ["flatten", "flatten_like", "leaf_path", "map_leaves"]
+__all__ = ["flatten", "flatten_like", "leaf_path", "map_leaves", "structure"]
 
 
 def _copied_dict(tree: dict, keys: Sequence, values: Sequence) -> dict:
@@ -32,8 +32,8 @@ def _copied_object(tree: Any, keys: Sequence, values: Sequence) -> Any:
 
 
 @cache
-def _fields(kind: type) -> tuple[str, ...]:
-    return tuple(f.name for f in dataclasses.fields(kind) if not f.metadata.get("static"))
+def _fields(kind: type, static: bool = False) -> tuple[str, ...]:
+    return tuple(f.name for f in dataclasses.fields(kind) if bool(f.metadata.get("static")) == static)
 
 
 def _parts(tree: Any) -> tuple[Sequence, Sequence, Callable] | None:
@@ -51,6 +51,23 @@ def _parts(tree: Any) -> tuple[Sequence, Sequence, Callable] | None:
         keys = _fields(kind)
         return keys, [getattr(tree, key) for key in keys], _copied_object
     return None
+
+
+def structure(tree: Any, known: list) -> None:
+    """Append what tells the structure of `tree` from others: types, keys in their order, and static fields."""
+    kind = type(tree)
+    known.append(kind)
+    parts = _parts(tree)
+    if parts is None:
+        return
+    keys, values, _ = parts
+    known.append(len(keys) if kind in (list, tuple) else tuple(keys))
+    if dataclasses.is_dataclass(kind):
+        for name in _fields(kind, static=True):
+            value = getattr(tree, name)
+            known.append((name, type(value), value))
+    for value in values:
+        structure(value, known)
 
 
 def flatten(tree: Any, leaves: list) -> Callable[[Iterator], Any]:
