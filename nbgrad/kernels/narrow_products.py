@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.numba.compile import inline
+from ..backends.numba.compile import helper, inline
 from ..backends.numba.raw_arrays import local
 
 __all__ = [
@@ -160,7 +160,7 @@ def narrow(a, b, c, m, k, n, at_a, at_b, at_c):
     _inner_products(a, b, c, m, k, n, at_a, k, at_b, at_c, False)
 
 
-@inline
+@helper
 def narrow_columns(a, b, c, m, k, n, at_a, at_b, at_c):
     """c = a b for few columns, by blocks of the rows of `b`, transposed."""
     block = local(b.dtype, _BLOCK_SIZE, 0)
@@ -178,7 +178,7 @@ def narrow_transposed(a, b, c, m, k, n, at_a, at_b, at_c):
     _outer_products(a, b, c, m, k, n, at_a, at_b, n, at_c)
 
 
-@inline
+@helper
 def narrow_transposed_columns(a, b, c, m, k, n, at_a, at_b, at_c):
     """c += a^T b for few columns of c, by blocks of its rows, transposed; `a` is stored as (k, m)."""
     block = local(c.dtype, _BLOCK_SIZE, 0)

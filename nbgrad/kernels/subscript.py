@@ -190,8 +190,8 @@ def getitem(self: NDArray, key) -> NDArray:
             else self
         )
     known = None if tracing.current.graph is not None else _plain_key(self, key)
-    if known is not None and known in _prepared:
-        return _prepared[known](self)
+    if known is not None and (read := _prepared.get(known)) is not None:
+        return read(self)
     items = _normalise(key, self, self)
     if any(isinstance(i, NDArray) for i in items):
         return _traced(self, items)

@@ -51,6 +51,7 @@ __all__ = [
     "exec_unique",
     "for_c",
     "generate",
+    "helper",
     "inline",
     "is_nopython",
     "kernel",
@@ -93,6 +94,13 @@ def inline(function=None, *, reorder: bool = False, runtime: bool = False):
     dispatcher = numba.njit(function, forceinline=True, fastmath=fastmath, **options, **_OPTIONS)
     if not runtime:
         dispatcher.__class__ = _Helper
+    return dispatcher
+
+
+def helper(function):
+    """Decorator: a helper for kernels that may be called, not inlined: one that needs much of the stack."""
+    dispatcher = numba.njit(function, forceinline=False, fastmath=_EXACT, **_HELPER_OPTIONS, **_OPTIONS)
+    dispatcher.__class__ = _Helper
     return dispatcher
 
 

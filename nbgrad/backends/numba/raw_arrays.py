@@ -10,6 +10,8 @@ __all__ = ["local", "memory"]
 _BYTE = llvm.IntType(8)
 #: Bytes of a cache line.
 _LINE = 64
+#: From this size in bytes on, the memory belongs to a call: the function is not inlined into others.
+_LARGE = 1 << 14
 
 
 def _is_local(dtype, n, moved):
@@ -24,6 +26,8 @@ def local(emit, dtype, n, moved):
     builder, word = emit.builder, llvm.IntType(64)
     length, realigns = (x.literal_value for x in emit.types[1:])
     size = length * emit.element_size(emit.result.dtype)
+    if size >= _LARGE:
+        builder.function.attributes.add("noinline")
     with builder.goto_entry_block():
         space = builder.alloca(_BYTE, size=word(size + _LINE * (not realigns)))
     if realigns:
