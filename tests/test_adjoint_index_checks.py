@@ -357,3 +357,20 @@ def scaled_later(x, a, k):
 def test_the_line_of_an_element_that_a_scalar_holds():
     with uncompiled(), pytest.raises(IndexError, match=r"axis 0 of a with size 0: .*: a\[-1, 0\] \+= 0.5"):
         nb.adjoint(scaled_later).vjp(np.ones(2), np.ones((0, 2)), 0)
+
+
+def under_a_test(x, y, k):
+    y[0] = 3.0
+    while k < 3:
+        k += 1
+        if y[0] < x[k * 4] < 5.0:
+            y[0] *= 0.5
+    return y[0]
+
+
+def test_the_line_of_an_element_in_a_test():
+    with (
+        uncompiled(),
+        pytest.raises(IndexError, match=r"index 4 .* axis 0 of x with size 4: .*: if y\[0\] < x\[k \* 4\]"),
+    ):
+        nb.adjoint(under_a_test).value_and_grad(np.ones(4), np.ones(2), 0)

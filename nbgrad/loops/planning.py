@@ -161,7 +161,8 @@ def _define_controls(f: Function, block: Block, moving: set[str]) -> None:
 def _define(f: Function, block: Block, k: int, name: str, value: Term, s: Statement, purpose: ScalarOrigin) -> Variable:
     name = f.names.fresh(name, plain=False)
     f.ranks[name], f.kinds[name] = 0, "bool" if purpose is ScalarOrigin.BRANCH else "int"
-    block.insert(k, Assign(name, value, line=s.line, scalar_origin=purpose))
+    made = Assign(name, value, line=s.line, source_location=s.source_location, scalar_origin=purpose)
+    block.insert(k, made)
     s.line = ""
     return Variable(name)
 

@@ -203,7 +203,7 @@ def _sunk(f: Function, loop: Loop, found: list[_Selection]) -> Block:
             inner.append(Assign(mark.name, Variable(loop.index)))
         terms: dict[Term, Term] = {Variable(loop.index): marks[id(inner)]}
         again = _copied(f, x.slice, terms)
-        again.append(Assign(s.name, substitute(x.value, terms), line=s.line))
+        again.append(Assign(s.name, substitute(x.value, terms), line=s.line, source_location=s.source_location))
         end.append(If(Compare(("!=",), (marks[id(inner)], unset)), again, []))
     for s in walk(loop.body):
         if isinstance(s, Assign) and Variable(s.name) in searched:
