@@ -441,8 +441,58 @@ def test_names_that_a_path_has_set(body):
     assert nb.adjoint(f).value_and_grad(np.ones(3), np.ones(3), 2.0, 2)[1][2] == pytest.approx(expected, 1e-7)
 
 
-@pytest.mark.parametrize("use", ["b.sum()", "b[0]", "np.outer(b, x)[0, 0]"])
+@pytest.mark.parametrize("use", ["b.sum()", "b[0]", "np.outer(b, x)[0, 0]", "(b + x)[0]"])
 def test_arrays_that_an_earlier_iteration_sets(use):
     f = made(f"for i in range(n):\n    if i > 0:\n        a += {use}\n    b = x * a\nreturn a")
     with pytest.raises(TraceError, match=r"b where an array is expected, which .* set it before the loop, too"):
         nb.adjoint(f).value_and_grad(np.ones(3), np.ones(3), 2.0, 2)
+
+
+def begins_anew(x, y, a, n):
+    for i in range(n + 1):
+        if i > 0:
+            b = x * a + 0.5 * b  # noqa: F821
+        else:
+            b = x.copy()
+    return b.sum() * a
+
+
+def from_zeros(x, y, a, n):
+    for i in range(n):
+        if i > 0:
+            b = b + x  # noqa: F821
+        else:
+            b = np.zeros(3)
+        a += b[0] * a
+    return a
+
+
+def in_an_elif(x, y, a, n):
+    for i in range(n):
+        if i > 0 and a > 0:
+            b = b * a  # noqa: F821
+            c = b + c  # noqa: F821
+        elif i == 0:
+            b = a
+            c = x * a
+    return c.sum() + b
+
+
+def with_a_jump(x, y, a, n):
+    for i in range(n):
+        if i > 0:
+            if a > 9:
+                break
+            a += b[0]  # noqa: F821
+        else:
+            b = x * a  # noqa: F841
+    return a
+
+
+@pytest.mark.parametrize("f", [begins_anew, from_zeros, in_an_elif, with_a_jump])
+def test_arrays_that_the_other_branch_sets_first(f):
+    """The branch that sets them is put first."""
+    value, (_, _, slope, _) = nb.adjoint(f).value_and_grad(np.ones(3), np.ones(3), 2.0, 2)
+    assert value == pytest.approx(f(np.ones(3), np.ones(3), 2.0, 2))
+    expected = (f(np.ones(3), np.ones(3), 2 + 1e-6, 2) - f(np.ones(3), np.ones(3), 2 - 1e-6, 2)) / 2e-6
+    assert slope == pytest.approx(expected, 1e-7)

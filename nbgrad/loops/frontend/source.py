@@ -42,6 +42,7 @@ from .structured_control import LoopElse
 from .subset_check import OTHER_UFUNC, check
 from .syntax import all_names, bound_to, copy_tree, subtrees, too_deep
 from .tuple_arguments import StaticArgument
+from .unset_names import SettingBranchFirst
 
 __all__ = ["Source", "source_of"]
 
@@ -125,6 +126,7 @@ class Source:
         in `tuples`, in canonical form."""
         assert self.with_lists is not None
         node = GrowingLists(self, rows).visit(ListsOfArrays(self, tuples).visit(copy_tree(self.with_lists)))
+        node = SettingBranchFirst(node).visit(node)
         node = AssignmentsInTests().visit(LoopElse(Names(all_names(node))).visit(Lists(self).visit(node)))
         return OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))
 

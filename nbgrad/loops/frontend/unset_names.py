@@ -9,14 +9,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from ...errors import TraceError
 from ..ir.statements import Assign, Block, terms_of, walk
 from ..ir.terms import ZERO, reads
-from .source import Source
-from .syntax import children, stored_names, subtrees
+from .syntax import Transformer, children, stored_names, subtrees
 
-__all__ = ["initial_values", "is_set_below", "read_before_set", "refused_as_array"]
+if TYPE_CHECKING:
+    from .source import Source
+
+__all__ = ["SettingBranchFirst", "initial_values", "is_set_below", "read_before_set", "refused_as_array"]
 
 
 def initial_values(body: Block, parameters: Sequence[str]) -> list[Assign]:
@@ -48,16 +51,49 @@ def refused_as_array(source: Source, name: ast.Name) -> TraceError:
     return source.refuse(name, what, f"set it before the loop, too, as in {name.id} = np.zeros(n)")
 
 
+class SettingBranchFirst(Transformer):
+    """Puts the branch first that sets what the other one reads, from an earlier iteration: ``if i > 0: d = r + b * d``
+    and ``else: d = r`` become ``if not i > 0: d = r`` and so on."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        self.first = _first_places(function)
+
+    def visit_If(self, node: ast.If) -> ast.AST:
+        self.generic_visit(node)
+        if self._reads_what_is_set_in(node.body, node.orelse) and not self._reads_what_is_set_in(
+            node.orelse, node.body
+        ):
+            node.test = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
+            node.body, node.orelse = node.orelse, node.body
+        return node
+
+    def _reads_what_is_set_in(self, block: list[ast.stmt], other: list[ast.stmt]) -> bool:
+        """Whether a block reads a name that nothing above sets and that another block sets."""
+        start = min([_place(s) for s in [*block, *other]], default=(0, 0))
+        unset = {name for name in stored_names(other) if self.first.get(name, (0, 0)) > start}
+        names = (n for s in block for n in subtrees(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load))
+        return any(n.id in unset for n in names)
+
+
 @lru_cache(8)
 def _first_places(function: ast.FunctionDef) -> dict[str, tuple[int, int]]:
-    """Where each name is set first."""
+    """Where each name is set first: assignments are, after their values, at their ends."""
     parameters = [n.arg for n in children(function.args) if isinstance(n, ast.arg)]
-    stored = [n for n in subtrees(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    places = {n.id: _place(n) for n in sorted(stored, key=_place, reverse=True)}
+    places: dict[str, tuple[int, int]] = {}
+
+    def visit(node: ast.AST, end: tuple[int, int] | None) -> None:
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign | ast.NamedExpr):
+            end = getattr(node, "end_lineno", None) or 0, getattr(node, "end_col_offset", None) or 0
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            places[node.id] = min(places.get(node.id, (1 << 30, 0)), end or _place(node))
+        for child in children(node):
+            visit(child, end)
+
+    visit(function, None)
     return {name: place for name, place in places.items() if name not in parameters}
 
 
-def _place(node: ast.Name) -> tuple[int, int]:
+def _place(node: ast.AST) -> tuple[int, int]:
     return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
