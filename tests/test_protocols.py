@@ -172,3 +172,13 @@ def test_copies_have_memory_of_their_own():
     assert x.grad.tolist() == [2, 4]
     once, twice = copy.deepcopy([x, x])
     assert once is twice
+
+
+def test_arrays_of_another_byte_order_are_copied():
+    swapped = np.arange(3.0).astype(np.dtype("f8").newbyteorder())
+    x = nd.from_dlpack(swapped)
+    np.testing.assert_array_equal(x.asnumpy(), [0.0, 1.0, 2.0])
+    swapped[0] = 5
+    assert x[0].asscalar() == 0
+    with pytest.raises(ValueError, match="another byte order"):
+        nd.from_dlpack(swapped, copy=False)

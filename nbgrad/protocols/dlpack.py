@@ -127,7 +127,8 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
         Of NumPy or PyTorch, for example, in the CPU's memory or a GPU's; or, on a GPU, with
         ``__cuda_array_interface__``.
     copy : bool, optional
-        Default: memory is shared if it is C-contiguous and writable; else the values are copied. True: always copy.
+        Default: memory is shared if it is C-contiguous, writable and of this machine's byte order; else the values are
+        copied. True: always copy.
         False: raise instead of copying.
 
     Returns
@@ -170,9 +171,11 @@ def from_dlpack(x, copy: bool | None = None) -> NDArray:
     except DTypeError as err:
         raise DTypeError(f"from_dlpack: {err}") from None
     flags = view.flags
-    if copy or not (flags.c_contiguous and flags.writeable and flags.aligned):
+    native = view.dtype.isnative
+    if copy or not (flags.c_contiguous and flags.writeable and flags.aligned and native):
         if copy is False:
             why = "is not C-contiguous" if not flags.c_contiguous else "may not be written or is not aligned"
+            why = why if native else "has another byte order"
             raise AttrError(f"from_dlpack: copy=False, but the memory {why}; leave copy out to have it copied")
         return from_value(view)
     return on_memory(view, kind)
