@@ -139,12 +139,18 @@ class _Scope:
         self._get, self._put = entered.get, entered.set
 
     def __enter__(self) -> None:
-        recording, training = is_on(), trains()
-        self._put((recording, training, self._get()))
-        if self._recording is not None and self._recording is not recording:
-            put_recording(self._recording)
-        if self._training is not None and self._training is not training:
-            put_training(self._training)
+        recording, training, before = is_on(), trains(), self._get()
+        try:
+            self._put((recording, training, before))
+            if self._recording is not None and self._recording is not recording:
+                put_recording(self._recording)
+            if self._training is not None and self._training is not training:
+                put_training(self._training)
+        except BaseException:  # an interrupt: no `__exit__` follows
+            put_recording(recording)
+            put_training(training)
+            self._put(before)
+            raise
 
     def __exit__(self, *exc: object) -> None:
         entered = self._get()

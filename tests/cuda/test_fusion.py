@@ -9,7 +9,7 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import nd
-from nbgrad.compiler import statements
+from nbgrad.compiler import lowering
 from nbgrad.compiler.device import groups, source
 from nbgrad.compiler.device.source import KernelWriter
 from nbgrad.ir import graph
@@ -105,7 +105,7 @@ def layer(x, w, b, r):
 def test_what_follows_a_product(gpu, function, products, followed, monkeypatch):
     """It is computed where the product's elements are."""
     monkeypatch.setattr(graph, "is_large_product", lambda m, k, n: True)
-    monkeypatch.setattr(statements, "is_large_product", lambda m, k, n: True)
+    monkeypatch.setattr(lowering, "is_large_product", lambda m, k, n: True)
     values = [np.random.default_rng(2).standard_normal(s) for s in ((6, 4), (4, 5), (5,), (6, 5))]
     found = []
     for ctx in (nb.cpu(0), gpu):

@@ -14,7 +14,7 @@ from stub import STUB, asked, count
 import nbgrad as nb
 from nbgrad import nd
 from nbgrad.backends.cuda import cublas, product
-from nbgrad.compiler import statements
+from nbgrad.compiler import lowering
 from nbgrad.ir import graph
 
 LIBRARY = ctypes.CDLL(os.environ["NBGRAD_STUB_LIBRARY"])
@@ -27,7 +27,7 @@ def library(monkeypatch):
     monkeypatch.setattr(product, "_SMALL", 0)
     monkeypatch.setattr(cublas, "load", lambda: LIBRARY)
     monkeypatch.setattr(graph, "is_large_product", lambda m, k, n: True)
-    monkeypatch.setattr(statements, "is_large_product", lambda m, k, n: True)
+    monkeypatch.setattr(lowering, "is_large_product", lambda m, k, n: True)
     cublas._plan.cache_clear()
     cublas._opened.cache_clear()
     yield

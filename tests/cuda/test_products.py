@@ -12,7 +12,7 @@ from nbgrad import nd
 from nbgrad.backends.cuda import cublas, driver, product
 from nbgrad.backends.cuda.buffers import pools
 from nbgrad.backends.cuda.product import product as multiply
-from nbgrad.compiler import statements
+from nbgrad.compiler import lowering
 from nbgrad.core import config
 from nbgrad.ir import graph
 
@@ -30,7 +30,7 @@ def library(monkeypatch):
     """It does all products, also small ones."""
     monkeypatch.setattr(product, "_SMALL", 0)
     monkeypatch.setattr(graph, "is_large_product", lambda m, k, n: True)
-    monkeypatch.setattr(statements, "is_large_product", lambda m, k, n: True)
+    monkeypatch.setattr(lowering, "is_large_product", lambda m, k, n: True)
     forget()
     if STUB is not None:
         monkeypatch.setattr(cublas, "load", lambda: STUB)
