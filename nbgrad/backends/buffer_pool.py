@@ -207,7 +207,7 @@ cache_clearers["cpu"] = lambda number: pool.clear()
 
 def extend_in_place(buffer: np.ndarray, count: int) -> np.ndarray | None:
     """A lent buffer extended in place, if its block has the capacity and is uniquely owned; else None."""
-    if _references(buffer) != _SOLE:
+    if buffer.__class__ is not np.ndarray or _references(buffer) != _SOLE:
         return None
     whole = buffer.base
     if whole is None or not isinstance(whole.base, _Lease) or whole.dtype is not buffer.dtype or whole.size < count:

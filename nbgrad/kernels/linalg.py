@@ -20,7 +20,6 @@ from ..errors import AttrError, ShapeError
 from ..operators.samples import Input
 from . import factorizations as f
 from .broadcasting import broadcast_to
-from .factorizations import identity, turned
 from .join import concat
 from .linear import matmul
 from .matrices import (
@@ -43,6 +42,7 @@ from .matrices import (
     triangular_pair,
 )
 from .shape import expand_dims
+from .slices import slice_axis
 
 __all__: list[str] = []  # operators are found through the registry
 
@@ -81,9 +81,9 @@ def trsm(A, B, transpose=False, rightside=False, lower=True, alpha=1.0):
     """
     (A, B), kind = floats("linalg_trsm", A=A, B=B)
     a, b = triangular_pair("linalg_trsm", A, B, bool(rightside))
-    b, transpose = (turned(b), not transpose) if rightside else (b, bool(transpose))
+    b, transpose = (f.turned(b), not transpose) if rightside else (b, bool(transpose))
     x = f.triangular_solve(a, b, lower=bool(lower), transpose=transpose, op="linalg_trsm")
-    return back(scaled(turned(x) if rightside else x, alpha, "linalg_trsm"), kind, B.shape)
+    return back(scaled(f.turned(x) if rightside else x, alpha, "linalg_trsm"), kind, B.shape)
 
 
 # Symmetric matrices.
@@ -111,7 +111,7 @@ def _cholesky(name: str) -> Callable:
     def call(A, lower=True):
         (A,), kind = floats(op, A=A)
         a = matrices(A, op)
-        found = f.cholesky(a, op=op) if lower else turned(f.cholesky(turned(a), op=op))
+        found = f.cholesky(a, op=op) if lower else f.turned(f.cholesky(f.turned(a), op=op))
         return back(found, kind, A.shape)
 
     call.__doc__ = f"""Cholesky factor L of symmetric positive definite matrices, A = L L^T; or A = U^T U.
@@ -171,7 +171,7 @@ def potri(A, lower=True):
     op = "linalg_potri"
     (A,), kind = floats(op, A=A)
     a = matrices(A, op)
-    one = broadcast_to(identity(a, a.shape[1]), shape=a.shape)
+    one = broadcast_to(f.identity(a, a.shape[1]), shape=a.shape)
     w = f.triangular_solve(a, one, lower=bool(lower), op=op)
     return back(matmul(w, w, transpose_a=bool(lower), transpose_b=not lower), kind, A.shape)
 
@@ -236,7 +236,7 @@ def eigh(A):
         ``[w, V]``, shapes (..., n) and (..., n, n): the eigenvalues ascending, the eigenvectors as columns.
     """
     u, w, A, kind = _eigen(A, "linalg_eigh")
-    return [back(w, kind, A.shape[:-1]), back(turned(u), kind, A.shape)]
+    return [back(w, kind, A.shape[:-1]), back(f.turned(u), kind, A.shape)]
 
 
 # Any square matrices.
@@ -426,11 +426,11 @@ def qr(A):
     (A,), kind = floats(op, A=A)
     a = matrices(A, op, square=False)
     k = min(a.shape[1:])
-    low, q = f.lq(turned(a[:, :, :k]), op=op)
-    r = turned(low)
+    low, q = f.lq(f.turned(slice_axis(a, axis=2, begin=0, end=k)), op=op)
+    r = f.turned(low)
     if a.shape[2] > k:  # the other columns in terms of Q
-        r = concat(r, matmul(q, a[:, :, k:]), axis=2)
-    return [back(turned(q), kind, A.shape[:-1] + (k,)), back(r, kind, A.shape[:-2] + r.shape[1:])]
+        r = concat(r, matmul(q, slice_axis(a, axis=2, begin=k, end=None)), axis=2)
+    return [back(f.turned(q), kind, A.shape[:-1] + (k,)), back(r, kind, A.shape[:-2] + r.shape[1:])]
 
 
 def _np_svd(a):
