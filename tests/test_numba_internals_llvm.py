@@ -367,8 +367,25 @@ def test_functions_have_numbers_that_can_be_set():
 
 def test_code_that_runs_in_this_process_alone_is_known():
     large = np.ones(2_000_000)
-    assert n.is_process_bound(code_of(lambda k: large[k], types.int64))
-    assert not n.is_process_bound(code_of(lambda k: k + 1, types.int64))
+    assert n.dynamic_globals(code_of(lambda k: large[k], types.int64))
+    assert n.dynamic_globals(code_of(lambda k: k + 1, types.int64)) == []
+    plain = code_of(lambda k: k + 1, types.int64)
+    assert not plain.lifted and not plain.objectmode
+
+
+def test_code_can_be_called_by_a_symbol():
+    half = numba.njit(lambda x: x / 2)
+    result = code_of(half, types.float64)
+    n.add_symbol("nbgrad_test_half", n.kernel_address(result))
+    mark = "numba.dynamic.globals.test_half"
+    n.replace_in_target(half.targetctx, result, n.call_by_symbol(result, "nbgrad_test_half", mark))
+    quarter = numba.njit(lambda x: half(half(x)))
+    caller = code_of(quarter, types.float64)
+    assert quarter(8.0) == 2.0
+    assert n.dynamic_globals(caller) == [mark]
+    assert "nbgrad_test_half" not in [f.name for f in caller.library.get_defined_functions()]
+    outer = numba.njit(lambda x: quarter(x) + 1)
+    assert outer(8.0) == 3.0 and mark in n.dynamic_globals(code_of(outer, types.float64))
 
 
 @numba.njit

@@ -54,7 +54,7 @@ def product_routine(transpose_a: bool, transpose_b: bool, m: int, k: int, n: int
     return ROUTINES[routine_number.py_func(transpose_a, transpose_b, m, k, n)]
 
 
-@inline(reorder=True)
+@helper(reorder=True)
 def _inner_products(a, b, c, m, k, n, at_a, row_a, at_b, at_c, adds):
     """c = a b^T, or c += a b^T, by inner products, four rows and two columns at a time; `row_...`: the distances
     between rows."""
@@ -112,7 +112,7 @@ def _inner_products(a, b, c, m, k, n, at_a, row_a, at_b, at_c, adds):
             c[at_c + r * n + w] = total
 
 
-@inline(reorder=True)
+@helper(reorder=True)
 def _outer_products(a, b, c, m, k, n, at_a, at_b, row_b, at_c):
     """c += a^T b: four rows of `b` at a time are added to all of c."""
     m = np.uint64(m)

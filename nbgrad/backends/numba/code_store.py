@@ -16,16 +16,16 @@ import numpy as np
 from numba import types
 
 from ...core import config
-from . import disk_cache, package_sources, staleness
+from . import disk_cache, package_sources, routines, staleness
 from .fingerprint import of_function, of_options, of_value
 from .internals import (
     VERSIONS,
     CompileResult,
     NullCache,
+    dynamic_globals,
     function_compiler,
     function_numbers,
     host_processor,
-    is_process_bound,
     links_at_runtime,
     native_library,
     number_functions_from,
@@ -155,7 +155,7 @@ def store(key: str, name: str, result: CompileResult, suffix: str = disk_cache.K
             print(f"nbgrad: {name} is not kept on disk: it holds {why}", file=sys.stderr)
         return
     try:
-        disk_cache.store(key, packed(result), suffix)
+        disk_cache.store(key, pickle.dumps((routines.required(result), packed(result))), suffix)
     except (
         AttributeError,
         TypeError,
@@ -168,8 +168,10 @@ def store(key: str, name: str, result: CompileResult, suffix: str = disk_cache.K
 
 def _process_bound(result: CompileResult) -> str:
     """Why code can run in this process only; "" if it can run in others."""
-    if is_process_bound(result):
+    if result.lifted or result.objectmode or any(map(routines.is_foreign, dynamic_globals(result))):
         return "addresses of this process"
+    if any(not r.is_stored for r in routines.required(result)):
+        return "calls of routines that cannot be stored"
     if links_at_runtime(result):
         return "functions that call each other, which Numba links in this process alone"
     if any(number < _FIRST_UNIQUE_ID for number in function_numbers(result)):
@@ -179,7 +181,13 @@ def _process_bound(result: CompileResult) -> str:
 
 def load(key: str, suffix: str = disk_cache.KERNEL) -> CompileResult | None:
     """The stored code under a key, or None."""
-    return _unpacked(key, suffix, unpacked)
+    return _unpacked(key, suffix, _unpacked_with_routines)
+
+
+def _unpacked_with_routines(payload: bytes) -> CompileResult:
+    requirements, code = pickle.loads(payload)
+    routines.provide(requirements)
+    return unpacked(code)
 
 
 def trampoline(name: str, emit: Callable[[Any, Any], None]) -> Any:

@@ -42,7 +42,8 @@ from .internals import (
     use_cache,
 )
 from .outlining import outline_parallel_loops
-from .pipelines import GeneratedCompiler, HelperCompiler, KernelCompiler, NoAliasKernelCompiler
+from .pipelines import GeneratedCompiler, HelperCompiler, KernelCompiler, NoAliasKernelCompiler, RoutineCompiler
+from .routines import Routine
 
 __all__ = [
     "Kernel",
@@ -97,16 +98,22 @@ def inline(function=None, *, reorder: bool = False, runtime: bool = False):
     return dispatcher
 
 
-def helper(function):
-    """Decorator: a helper for kernels that may be called, not inlined: one that needs much of the stack."""
-    dispatcher = numba.njit(function, forceinline=False, fastmath=_EXACT, **_HELPER_OPTIONS, **_OPTIONS)
-    dispatcher.__class__ = _Helper
+def helper(function=None, *, reorder: bool = False):
+    """Decorator: a helper for kernels that is called, not inlined: a long one, or one that needs much of the stack."""
+    if function is None:
+        return lambda f: helper(f, reorder=reorder)
+    fastmath = _REORDER if reorder else _EXACT
+    options = {**_HELPER_OPTIONS, "pipeline_class": RoutineCompiler}
+    dispatcher = numba.njit(function, forceinline=False, fastmath=fastmath, **options, **_OPTIONS)
+    dispatcher.__class__ = _RoutineHelper
+    use_cache(dispatcher, code_store.DispatcherCache(function.__name__, "", dispatcher))
     return dispatcher
 
 
 def routine(function):
     """Decorator: a function that generated files call, compiled once for all of them. It may allocate arrays."""
     dispatcher = numba.njit(function, **_OPTIONS)
+    dispatcher.__class__ = Routine
     use_cache(dispatcher, code_store.DispatcherCache(function.__name__, "", dispatcher))
     return dispatcher
 
@@ -117,6 +124,10 @@ class _Helper(CPUDispatcher):
 
     def __call__(self, *args):
         return _for_python(self)(*args)
+
+
+class _RoutineHelper(_Helper, Routine):
+    """The dispatcher of a helper whose code is not in its callers."""
 
 
 @lru_cache(None)

@@ -7,6 +7,7 @@ does not hold any more. (Numba's CUDA target is the matter of ``backends/cuda/dr
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import itertools
 import pickle
@@ -31,6 +32,7 @@ from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.controlflow import CFGraph as ControlFlowGraph
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError
+from numba.core.imputils import user_function
 from numba.core.lowering import Lower
 from numba.core.registry import CPUDispatcher, cpu_target
 from numba.core.runtime import rtsys
@@ -103,6 +105,7 @@ __all__ = [
     "argument_types",
     "as_dtype",
     "before_optimizing",
+    "call_by_symbol",
     "can_compile",
     "cgutils",
     "compute_cfg_from_blocks",
@@ -111,6 +114,7 @@ __all__ = [
     "definitions",
     "dispatcher_of",
     "do_minmax",
+    "dynamic_globals",
     "emit_empty",
     "emit_empty_like",
     "fix_integer_index",
@@ -121,7 +125,6 @@ __all__ = [
     "intrinsic",
     "ir",
     "ir_utils",
-    "is_process_bound",
     "kernel_address",
     "kernel_of_stencil",
     "links_at_runtime",
@@ -142,6 +145,7 @@ __all__ = [
     "rebuild_definitions",
     "register_pass",
     "register_typeof",
+    "replace_in_target",
     "stencil_result",
     "store_item",
     "unpacked",
@@ -294,6 +298,29 @@ def add_to_target(context: Any, result: CompileResult) -> None:
     context.insert_user_function(result.entry_point, result.fndesc, [result.library])
 
 
+def replace_in_target(context: Any, result: CompileResult, implementation: Callable) -> None:
+    """Let other functions call compiled code by what `implementation` emits, and link nothing."""
+    context.remove_user_function(result.entry_point)
+    context.insert_func_defn([(implementation, result.entry_point, implementation.signature)])  # type: ignore[attr-defined]
+
+
+def call_by_symbol(result: CompileResult, symbol: str, mark: str) -> Callable:
+    """What emits calls of compiled code under a symbol, and a global with the name `mark`, which stays in the module
+    (after ``numba.dynamic.globals`` at its beginning, Numba stores neither the caller nor its callers)."""
+    descriptor = copy.copy(result.fndesc)
+    descriptor.mangled_name = symbol
+    emit = user_function(descriptor, ())
+
+    def implementation(context, builder, signature, args):
+        if mark not in builder.module.globals:
+            made = llvm.GlobalVariable(builder.module, llvm.IntType(8), mark)
+            made.initializer, made.linkage = llvm.IntType(8)(0), "weak_odr"
+        return emit(context, builder, signature, args)
+
+    implementation.signature, implementation.libs = emit.signature, emit.libs  # type: ignore[attr-defined]
+    return implementation
+
+
 def _library(state: Any) -> Any:
     if state.library is None:  # as Numba creates it
         state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
@@ -435,9 +462,9 @@ def unpacked_library(payload: bytes) -> Any:
     return cpu_target.target_context.codegen().unserialize_library(pickle.loads(payload))
 
 
-def is_process_bound(result: CompileResult) -> bool:
-    """Whether code contains addresses, or goes back to the interpreter."""
-    return bool(result.library.has_dynamic_globals or result.lifted or result.objectmode)
+def dynamic_globals(result: CompileResult) -> list[str]:
+    """The names of the globals for which Numba does not store code: addresses of this process."""
+    return list(result.library._dynamic_globals) if result.library.has_dynamic_globals else []
 
 
 def links_at_runtime(result: CompileResult) -> bool:

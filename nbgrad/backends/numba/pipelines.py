@@ -32,7 +32,14 @@ from .masked_loads import may_read_too_late
 from .ssa import SsaConstruction, SsaDestruction
 from .type_inference import TypeInference
 
-__all__ = ["NO_REALIGN_STACK", "GeneratedCompiler", "HelperCompiler", "KernelCompiler", "NoAliasKernelCompiler"]
+__all__ = [
+    "NO_REALIGN_STACK",
+    "GeneratedCompiler",
+    "HelperCompiler",
+    "KernelCompiler",
+    "NoAliasKernelCompiler",
+    "RoutineCompiler",
+]
 
 #: LLVM's attribute for functions that do not realign their stack; llvmlite does not know it.
 NO_REALIGN_STACK = '"no-realign-stack"'
@@ -77,15 +84,17 @@ class _Compiler(Compiler):
         return pipelines
 
 
-class HelperCompiler(_Compiler):
-    """The compiler for scalar helpers, with a disk cache: a new kernel needs no other compilation than its own.
-
-    Helpers have no closures, array expressions or ``with``."""
+class RoutineCompiler(_Compiler):
+    """The compiler for helpers, which have no closures, array expressions or ``with``."""
 
     replaced_passes: ClassVar[dict] = {
         **_Compiler.replaced_passes,
         **dict.fromkeys([InlineClosureLikes, NopythonRewrites, WithLifting]),
     }
+
+
+class HelperCompiler(RoutineCompiler):
+    """The same for scalar helpers, with a disk cache: a new kernel needs no other compilation than its own."""
 
     def compile_extra(self, func):
         state = self.state
