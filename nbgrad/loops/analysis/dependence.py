@@ -76,17 +76,36 @@ class DependenceTests:
         return self.no_overwrite_cache[key]
 
     def _prove_no_overwrite(self, write: Store, reader: Statement, index: Index, itself: bool) -> bool:
-        first, later = self.enclosing[reader], self.enclosing[write]
-        one, other = _prefixed_variables(first, "first "), _prefixed_variables(later, "later ")
-        from_tests = [form for s, names in ((reader, one), (write, other)) for test, holds in self.tests[s]
+        return self.never_precedes(reader, index, write, write.index, reader is write and itself)
+
+    def never_precedes(
+        self,
+        first: Statement,
+        index: Index,
+        later: Statement,
+        later_index: Index,
+        itself: bool = False,
+        outer: tuple[Loop, ...] = (),
+    ) -> bool:
+        """Whether no iterations exist in which `first` accesses the element at `index`, and `later` then accesses the
+        same one, at `later_index`.
+
+        If `itself` is true, a statement precedes itself in the same iteration. For the loops in `outer`, which are
+        around both, it is the same iteration.
+        """
+        around, around_later = self.enclosing[first], self.enclosing[later]
+        one, other = _prefixed_variables(around, "first "), _prefixed_variables(around_later, "later ")
+        same = {p.index: p.index for p in outer if p.index}
+        one, other = one | same, other | same
+        from_tests = [form for s, names in ((first, one), (later, other)) for test, holds in self.tests[s]
                 for form in self._test_constraints(test, holds, names)]  # fmt: skip
-        known = self._equality_constraints(index, first, one, write.index, later, other, from_tests)
+        known = self._equality_constraints(index, around, one, later_index, around_later, other, from_tests)
         if known is None:
             return False
         if is_infeasible(known):
             return True
-        common = [a for a, b in zip(first, later, strict=False) if a is b]
-        for loop in common:
+        common = [a for a, b in zip(around, around_later, strict=False) if a is b]
+        for loop in common[len(outer) :]:
             step = _constant_step(loop)
             if not step:
                 return False
@@ -95,7 +114,7 @@ class DependenceTests:
             if not is_infeasible(known, less_or_equal(before, after, 1)):
                 return False
             known |= system([less_or_equal(a, b), less_or_equal(b, a)])
-        ordered = self.program_order[reader] < self.program_order[write] or (reader is write and itself)
+        ordered = self.program_order[first] < self.program_order[later] or itself
         return not ordered or is_infeasible(known)
 
     def index_in_range(self, s: Statement, array: str, index: Index) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..analysis.parallelization import ParallelLegality, final_value_stores, forward_legality
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import CallTape
-from ..ir.matrix_products import Factors, Range
+from ..ir.matrix_products import Product
 from ..ir.passes import Pass, enabled
 from ..ir.reverse_ir import Item, Step, loop_head
 from ..ir.statements import Assign, Call, Function, Loop, Statement, Store, walk, writes
@@ -115,10 +115,13 @@ class AugmentedForward(SweepBuilder):
         saved = self.tapes[s].record(s.target) if s in self.tapes else []
         return [*saved, *super().store(Store(s.array, s.index, self.elided_copies.replacement_values.get(s, s.value)))]
 
-    def matrix_product(self, s: Loop) -> tuple[tuple[Range, Range, Range], Store, Factors] | None:
+    def matrix_product(self, s: Loop) -> Product | None:
         found = super().matrix_product(s)
-        plain = found and not ({found[1]} & (self.tapes.keys() | self.elided_copies.replacement_values.keys()))
-        return found if plain and not self.is_elided(found[1]) else None  # type: ignore[index]
+        if found is None:
+            return None
+        (core,) = [t for t in walk(s.body) if isinstance(t, Store)]
+        special = core in self.tapes or core in self.elided_copies.replacement_values or self.is_elided(core)
+        return None if special else found
 
     def call(self, s: Call) -> list[Item]:
         if s not in self.calls:

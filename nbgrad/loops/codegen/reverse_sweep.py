@@ -14,7 +14,7 @@ from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import reverse_call
 from ..ir.algebra import COTANGENT, VALUE, common, term_of
 from ..ir.effects import Bind, BlankLine, Return
-from ..ir.matrix_products import Factors, Range
+from ..ir.matrix_products import Product
 from ..ir.names import called
 from ..ir.passes import Pass, check_sweeps, checked_sweep, enabled
 from ..ir.printer import Definition, definition
@@ -377,7 +377,7 @@ class AdjointBuilder(AugmentedForward):
                     rest += [Branch(s.test, otherwise=True, body=orelse)] if orelse else []
                 return [*before, *rest, *after]
             case Loop() if (found := self.matrix_product(s)) is not None:
-                return self.reverse_product(*found)
+                return self.reverse_product(found)
             case Loop():
                 inner = self.reverse_block(s.body)
                 popped: list[Item] = []
@@ -409,22 +409,21 @@ class AdjointBuilder(AugmentedForward):
         made, self.hoisted_items = [*self.hoisted_items, *made], []
         return made
 
-    def reverse_product(self, loops: tuple[Range, Range, Range], core: Store, parts: Factors) -> list[Item]:
+    def reverse_product(self, product: Product) -> list[Item]:
         """The reverse of a product of matrices: two products."""
-        if core.array not in self.bars:
+        if product.target.array not in self.bars:
             return []
-        rows, inner, columns = loops
-        g = self.bar(core.target)
+        g = self.bar(product.target)
         assert isinstance(g, Element)
         items: list[Item] = []
-        for e, order, others in (
-            (parts.left, (rows, columns, inner), parts._replace(left=g)),
-            (parts.right, (inner, rows, columns), parts._replace(right=g)),
+        for e, reversed_product in (
+            (product.parts.left, product.left_cotangent),
+            (product.parts.right, product.right_cotangent),
         ):
             if e.array in self.bars:
                 bar = self.bar(e)
                 assert isinstance(bar, Element)
-                items.append(product_nest(*order, bar, others))
+                items.append(product_nest(reversed_product(bar, g)))
         return items
 
     def reversed_head(self, s: Loop) -> For:

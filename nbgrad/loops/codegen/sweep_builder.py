@@ -11,14 +11,14 @@ from ..analysis.parallelization import LoopReduction, ParallelLegality, forward_
 from ..analysis.reverse_plan import Plan
 from ..frontend.primitive_calls import primal_call
 from ..ir.effects import Bind
-from ..ir.matrix_products import Factors, Range, as_product
+from ..ir.matrix_products import Product, as_product
 from ..ir.names import called
 from ..ir.passes import Pass, enabled
 from ..ir.printer import ItemBuilder, Routine
 from ..ir.reverse_ir import FLOAT_ZERO, Comment, For, Item, Step, loop_head, product_nest
-from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Store, Swap, walk
+from ..ir.statements import Alloc, Assign, Block, Call, Function, Grow, InRange, Loop, Statement, Swap, walk
 from ..ir.terms import ZERO, Binary, DType, Term, Variable, substitute
-from ..runtime.products import add_product, large_product
+from ..runtime.products import PRODUCT_ROUTINES
 from ..transforms.strip_mining import strip_mined
 from ..transforms.unroll_and_jam import unrolled_and_jammed
 from . import bounds_checks
@@ -111,21 +111,20 @@ class SweepBuilder(ItemBuilder):
         private: dict[Term, Term] = {Variable(n): Variable(s.partial_sum) for n, s in self.sums.items()}
         return substitute(term, private) if private else term
 
-    def matrix_product(self, s: Loop) -> tuple[tuple[Range, Range, Range], Store, Factors] | None:
+    def matrix_product(self, s: Loop) -> Product | None:
         """The product of matrices that a loop is, if nothing else must happen in it."""
         found = as_product(s) if s.product else None
         checked = s in self.bounds.loops_with_checks or any(t in self.bounds.before for t in walk(s.body))
         if found is None or checked or (self.plan.enclosing[s] and s in self.bounds.after_iteration):
             return None
-        for routine in (add_product, large_product):
+        for routine in PRODUCT_ROUTINES:
             self.free.imported(routine.__name__, routine)
         return found
 
     def loop_items(self, s: Loop) -> list[Item]:
         found = self.matrix_product(s)
         if found is not None:
-            loops, core, parts = found
-            return [product_nest(*loops, core.target, parts)]
+            return [product_nest(found)]
         if not s.parallel:
             return [self.in_strips(s, self.iteration_items(s))]
         verdict = self.verdicts[s, ""] = self.verdict(s)

@@ -71,12 +71,12 @@ class TangentBuilder(SweepBuilder):
 
     def loop_items(self, s: Loop) -> list[Item]:
         items, found = super().loop_items(s), self.matrix_product(s)
-        if found is None or found[1].array not in self.dots:
+        if found is None or found.target.array not in self.dots:
             return items
-        loops, core, parts = found
+        parts, dot = found.parts, self.dot_of(found.target)
         both = [parts._replace(left=self.dot_of(parts.left))] if parts.left.array in self.dots else []
         both += [parts._replace(right=self.dot_of(parts.right))] if parts.right.array in self.dots else []
-        return [*(product_nest(*loops, self.dot_of(core.target), each) for each in both), *items]
+        return [*(product_nest(found._replace(target=dot, parts=each)) for each in both), *items]
 
     def derivative(self, s: Assign | Store, known: Expr | None = None) -> Term:
         """The tangent of what `s` writes; `known` holds the value, if it is written before the tangent."""

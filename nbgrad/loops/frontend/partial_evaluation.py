@@ -11,7 +11,7 @@ import numpy as np
 
 from ..ir.affine import offset
 from ..ir.terms import Compare, Logical, Term, Unary, Variable
-from ..runtime.products import large_product
+from ..runtime.products import large_product, large_triangle
 from .array_expressions import Static
 from .dictionaries import dictionary_of
 from .element_types import element_type
@@ -80,7 +80,7 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
         case ast.Call(args=[ast.Name() as name, kind]) if low.function_of(node.func) is isinstance:
             known = low.is_local_name(name.id) and low.resolve(kind) is tuple
             return low.plain_tuple(name) is not None if known else None
-        case ast.Call() if low.function_of(node.func) is large_product:
+        case ast.Call() if low.function_of(node.func) in (large_product, large_triangle):
             return False  # in generated code: the loops beside the call of BLAS are what is differentiated
         case ast.Call():
             value = _constant(low, node)

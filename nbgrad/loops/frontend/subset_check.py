@@ -14,7 +14,7 @@ from ...backends.numba.wrapped_functions import address_of_c_function, is_jitcla
 from ..custom_rules import rule_of
 from ..runtime.index_errors import outside
 from ..runtime.printing import print_values
-from ..runtime.products import add_product, large_product
+from ..runtime.products import PRODUCT_ROUTINES
 from ..runtime.tape_memory import in_large_pages
 from .captured_values import unsupported_constant
 from .dictionaries import METHODS
@@ -83,7 +83,7 @@ OTHER_UFUNC = (
 )
 
 #: What generated code calls; these have no derivatives.
-_ROUTINES = in_large_pages, outside, print_values, add_product, large_product, append_item
+_ROUTINES = in_large_pages, outside, print_values, append_item, *PRODUCT_ROUTINES
 _INSTEAD_OF_JITCLASS = "make the instance before, and pass it as an argument, or pass its fields in a named tuple"
 
 

@@ -39,7 +39,7 @@ FUNCTION_NAMES |= {t: f"np.{t.__name__}" for t in vars(np).values() if isinstanc
 #: Names with a fixed meaning throughout generated code: none of its variables may use them.
 RESERVED = {
     *("np", "math", "njit", "prange", "grown", "plus", "ahead", "in_large_pages", "OutOfRange", "outside"),
-    *("add_product", "large_product", "print_values"),
+    *("add_product", "add_to_triangle", "add_triangular_product", "large_product", "large_triangle", "print_values"),
     *("range", "len", "abs", "min", "max", "int", "float", "bool", "round", "pow"),
     *(n for n, value in vars(builtins).items() if isinstance(value, type) and issubclass(value, BaseException)),
 }

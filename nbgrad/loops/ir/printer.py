@@ -13,7 +13,7 @@ import numpy as np
 
 from ...core.source_text import constant_source
 from .effects import Bind, BlankLine, Break, Return
-from .matrix_products import Range, factors, length, matrix
+from .matrix_products import Range, factors, length, matrix, with_roles
 from .names import called
 from .reverse_ir import Branch, Comment, For, Item, Nest, Step, loop_head, walk_items
 from .statements import (
@@ -80,20 +80,31 @@ def product_call(nest: For) -> list[str]:
     (core,) = loops[-1].body if len(loops[-1].body) == 1 else (None,)
     if len(loops) != 3 or not isinstance(core, Step) or not isinstance(core.target, Element) or core.assign_op == "=":
         return []
-    rows, inner, columns = (Range(p.index, p.start, p.stop) for p in loops)
-    parts = factors(core.value, {rows.name, inner.name, columns.name})
+    parts = factors(core.value, {p.index for p in loops})
     if parts is None or parts.others or any(p.parallel or p.step is not ONE for p in loops):
         return []
-    if rows.name not in parts.left.reads:
-        parts = parts._replace(left=parts.right, right=parts.left)
-    of = ((core.target, rows, columns), (parts.left, rows, inner), (parts.right, inner, columns))
+    product = with_roles([Range(p.index, p.start, p.stop) for p in loops], core.target, parts)
+    if product is None:
+        return []
+    found = product.triangle
+    if found is not None and product.rows not in (found.outer, found.inner):
+        product = product.transposed()  # now it is the left matrix that is triangular
+    rows, inner, columns = ranges = product.box
+    left, right = product.parts.left, product.parts.right
+    of = ((product.target, rows, columns), (left, rows, inner), (right, inner, columns))
     matrices = [matrix(*each) for each in of]
     if None in matrices:
         return []
-    number = parts.factor if core.assign_op == "+=" else -parts.factor
+    factor = product.parts.factor if core.assign_op == "+=" else -product.parts.factor
+    operands, suffix = [*map(str, matrices), constant_source(factor)], "product"
+    routine = "add_product"
+    if found is not None:
+        of_target = product.inner not in (found.outer, found.inner)
+        routine, suffix = "add_to_triangle" if of_target else "add_triangular_product", "triangle"
+        operands += map(str, product.diagonal)
     return [
-        f"if large_product({', '.join(str(length(r)) for r in (rows, columns, inner))}):",
-        f"    add_product({', '.join(map(str, matrices))}, {constant_source(number)})",
+        f"if large_{suffix}({', '.join([str(length(r)) for r in ranges])}):",
+        f"    {routine}({', '.join(operands)})",
         "else:",
     ]
 

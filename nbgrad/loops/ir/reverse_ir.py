@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from ...core.source_text import comment_source
 from .effects import BlankLine, Effect
-from .matrix_products import Factors, Range, product_term
+from .matrix_products import Product, product_term
 from .statements import Grow, Loop, Statement, Swap, terms_of
 from .terms import (
     ONE,
@@ -364,13 +364,13 @@ def _names(s: Step) -> frozenset[str]:
     return s.target.named | s.value.named
 
 
-def product_nest(rows: Range, inner: Range, columns: Range, target: Element, parts: Factors) -> For:
-    """``target += factor * left * right`` for all elements of a product of matrices."""
-    nest: Item = Step(target, "+=" if parts.factor > 0 else "-=", product_term(parts))
-    for loop in (columns, inner, rows):
-        nest = For(*loop, product=loop is rows, body=[nest])
-    assert isinstance(nest, For)
-    return nest
+def product_nest(product: Product) -> For:
+    """The loops of a product of matrices."""
+    nest: Item = Step(product.target, "+=" if product.parts.factor > 0 else "-=", product_term(product.parts))
+    outer, *inner = product.in_order
+    for loop in reversed(inner):
+        nest = For(*loop, body=[nest])
+    return For(*outer, product=True, body=[nest])
 
 
 def steps(items: list[Item], depth: int = 0) -> Iterator[tuple[Step, int]]:

@@ -15,11 +15,12 @@ from ...kernels.narrow_products import (
     routine_number,
 )
 
-__all__ = ["add_product", "large_product"]
+__all__ = ["PRODUCT_ROUTINES", "add_product", "add_to_triangle", "add_triangular_product", "large_product"]
 
 _BYTE, _NUMBER = llvm.IntType(8), llvm.IntType(32)
 #: From how many multiplications on a product goes to BLAS; and the shortest length for which its kernels are made.
 _LARGE, _SHORTEST = 1000, 3
+_LARGE_TRIANGLE = 20_000
 
 
 def _has_blas(*matrices):
@@ -71,6 +72,12 @@ def large_product(m, n, k):
 
 
 @inline
+def large_triangle(m, n, k):
+    """The same where one of the matrices is a triangle."""
+    return m * n * k >= _LARGE_TRIANGLE and min(m, n, k) >= _SHORTEST
+
+
+@inline
 def _leading(x):
     """The distance between the rows of a matrix, in elements, if these are contiguous; 0 otherwise."""
     rows, columns = x.shape
@@ -83,6 +90,8 @@ def _leading(x):
 @routine
 def add_product(c, a, b, factor):
     """``c += factor * a @ b``, of matrices that share no elements with `c`."""
+    if c.size == 0 or a.size == 0:
+        return
     if not _suits_blas(c, a, b):
         for i in range(c.shape[0]):
             for p in range(b.shape[0]):
@@ -101,7 +110,7 @@ def _is_compact(x):
     return 0 < _leading(x) == max(x.shape[1], 1)
 
 
-@inline(runtime=True)
+@routine
 def _add_narrow_product(c, a, b, factor):
     """The same where BLAS is slow (:mod:`...kernels.narrow_products`); False, and nothing done, elsewhere."""
     (m, k), n = a.shape, b.shape[1]
@@ -143,3 +152,84 @@ def _add_product(c, a, b, factor):
         for i in range(c.shape[0]):
             for j in range(c.shape[1]):
                 c[i, j] = rows[i, j]
+
+
+@inline
+def _block(size):
+    """How many rows of a triangle to multiply at once: more, and less of a block counts; fewer, and BLAS is slower."""
+    return min(max(size // 8, 24), 128)
+
+
+@inline
+def _within(number, size):
+    return min(max(number, 0), size)
+
+
+@inline
+def _columns(below, first, last, k, size):
+    """For rows from `first` up to `last` of a triangle: the columns that count in all rows, from and up to, and those
+    that count in some only."""
+    upper, lower = _within(first + k, size), _within(last - 1 + k, size)
+    return (0, upper, upper, lower) if below else (lower, size, upper, lower)
+
+
+@routine
+def add_to_triangle(c, a, b, factor, below, k):
+    """``c += factor * a @ b`` in row i, for the columns up to ``i + k`` (exclusively), or from there on.
+
+    What is further down or right than elements that count may be cut off from the matrices.
+    """
+    m, n, inner = min(c.shape[0], a.shape[0]), min(c.shape[1], b.shape[1]), min(a.shape[1], b.shape[0])
+    size = _block(m)
+    for first in range(0, m, size):
+        last = min(first + size, m)
+        start, stop, some, end = _columns(below, first, last, k, n)
+        add_product(c[first:last, start:stop], a[first:last, :inner], b[:inner, start:stop], factor)
+        corner = np.zeros((last - first, end - some), c.dtype)[:, :]
+        add_product(corner, a[first:last, :inner], b[:inner, some:end], factor)
+        for i in range(last - first):
+            edge = _within(first + i + k, n)
+            for j in range(some, edge) if below else range(edge, end):
+                c[first + i, j] += corner[i, j - some]
+
+
+@routine
+def add_triangular_product(c, a, b, factor, below, k):
+    """``c += factor * a @ b``, where in row i of `a` the columns up to ``i + k`` (exclusively) count, or from there on.
+
+    What is further down or right than elements that count may be cut off from the matrices.
+    """
+    m, n, inner = min(c.shape[0], a.shape[0]), min(c.shape[1], b.shape[1]), min(a.shape[1], b.shape[0])
+    size = _block(m)
+    for first in range(0, m, size):
+        last = min(first + size, m)
+        start, stop, some, end = _columns(below, first, last, k, inner)
+        add_product(c[first:last, :n], a[first:last, start:stop], b[start:stop, :n], factor)
+        corner = np.zeros((last - first, end - some), a.dtype)[:, :]
+        for i in range(last - first):
+            edge = _within(first + i + k, inner)
+            for p in range(some, edge) if below else range(edge, end):
+                corner[i, p - some] = a[first + i, p]
+        if _changes_nothing(np.zeros((1, end - some), a.dtype)[:, :], b[some:end, :n], c):
+            add_product(c[first:last, :n], corner, b[some:end, :n], factor)
+            continue
+        for i in range(last - first):  # zero times infinity is not to be added
+            edge = _within(first + i + k, inner)
+            for p in range(some, edge) if below else range(edge, end):
+                for j in range(n):
+                    c[first + i, j] += factor * a[first + i, p] * b[p, j]
+
+
+@inline(runtime=True)
+def _changes_nothing(zeros, b, c):
+    """Whether zero times `b` is zero, as it is but for infinities and NaN; asked of what computes the product."""
+    sums = np.zeros((1, b.shape[1]), c.dtype)[:, :]
+    add_product(sums, zeros, b, 1.0)
+    total = 0.0
+    for number in sums[0]:
+        total += number
+    return total == 0.0
+
+
+#: What generated code calls for products of matrices.
+PRODUCT_ROUTINES = add_product, large_product, add_to_triangle, add_triangular_product, large_triangle

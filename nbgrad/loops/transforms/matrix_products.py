@@ -8,12 +8,17 @@ vector goes along columns, as ``a.T @ x`` does, its two loops change places.
 
 from __future__ import annotations
 
-from itertools import product as pairs
-from typing import NamedTuple
+from dataclasses import replace
 
-from ..analysis.dependence import lower_bound
 from ..ir.affine import minus, offset
-from ..ir.matrix_products import Factors, accumulated, added, factors, product_term, shift
+from ..ir.matrix_products import (
+    accumulated,
+    box,
+    factors,
+    product_term,
+    shift,
+    triangle,
+)
 from ..ir.statements import Alloc, Assign, Block, Function, Loop, Statement, Store, mentions, nested_blocks, walk
 from ..ir.statements import names_written as written_in
 from ..ir.tapes import trip_count
@@ -29,33 +34,12 @@ from ..ir.terms import (
     elements_in,
     reads,
     substitute,
-    subterms,
 )
 from ..ir.type_inference import DTYPES
+from .loop_fission import dependence_tests, fission, is_sum, split_sums
+from .product_loops import Nest, order, ranges_of
 
 __all__ = ["isolate_products"]
-
-#: Products with no more multiplications than this, if that is known, stay loops, which the compiler unrolls.
-_SMALL = 1000
-
-
-class _Nest(NamedTuple):
-    """Loops around a sum, and the statements before and after the inner loop in the body of each."""
-
-    loops: list[Loop]
-    before: list[Block]
-    after: list[Block]
-    core: Assign | Store
-    sign: int
-    parts: Factors
-
-
-class _Order(NamedTuple):
-    """The variables of the loops to run innermost, and the operands: ``c[i, j] += a[i, k] * b[k, j]`` for (i, k, j),
-    and ``c[j] += a[k] * b[k, j]`` for (k, j)."""
-
-    names: tuple[str, ...]
-    parts: Factors
 
 
 def isolate_products(f: Function) -> None:
@@ -65,7 +49,9 @@ def isolate_products(f: Function) -> None:
 
 def _rewrite(f: Function, block: Block, around: tuple[Loop, ...]) -> None:
     for s in list(block):
-        made = _isolated(f, s, around) if isinstance(s, Loop) and not s.parallel else None
+        made = None
+        if isinstance(s, Loop) and not s.parallel:
+            made = _isolated(f, s, around) or _from_parts(f, s, block, around)
         if made is not None:
             at = block.index(s)
             block[at : at + 1] = made
@@ -80,13 +66,80 @@ def _isolated(f: Function, loop: Loop, around: tuple[Loop, ...]) -> Block | None
     if nest is None or not all(_plain(p) for p in nest.loops):
         return None
     changing = written_in(loop)
-    if any(reads(p.start, p.stop) & changing for p in nest.loops):
+    if any(reads(p.start, p.stop) & changing for p in box(ranges_of(nest.loops))):
         return None
-    if isinstance(nest.core, Assign):
-        if f.single_precision and not nest.core.reassociable:
-            return None  # a sum that the function makes in float64, of numbers that may be float32, stays so
-        return _from_scalar(f, nest, around)
-    return _from_elements(f, nest, around)
+    if isinstance(nest.core, Assign) and f.single_precision and not nest.core.reassociable:
+        return None  # a sum that the function makes in float64, of numbers that may be float32, stays so
+    own = _reading_copies(f, nest)
+    if own is None:
+        return None
+    form = _from_scalar if isinstance(own.core, Assign) else _from_elements
+    made = form(f, own, around)
+    return None if made is None else [*_copies(f, nest, own), *made]
+
+
+def _from_parts(f: Function, loop: Loop, block: Block, around: tuple[Loop, ...]) -> Block | None:
+    """The same for a loop in `block` in which several products are computed, with a nest for each."""
+    split = split_sums(f, loop)
+    several = sum(is_sum(s) for s in walk([loop])) > 1 and any(isinstance(s, Loop) for s in loop.body)
+    parts = fission(f, loop) if several else [loop]
+    at = block.index(loop)
+    block[at : at + 1] = parts
+    made = [_isolated(f, p, around) for p in parts] if len(parts) > 1 else [None]
+    for p, products in zip(parts, made, strict=True):
+        if products is None and any(made):
+            _rewrite(f, p.body, (*around, p))
+    at, end = block.index(parts[0]), block.index(parts[-1]) + 1
+    block[at:end] = [*(s for s in block[at:end] if s not in parts), loop]  # first the arrays that are new
+    if any(made):
+        return [s for p, products in zip(parts, made, strict=True) for s in products or [p]]
+    for body, terms, whole in reversed(split):
+        at = body.index(terms[0])
+        body[at : at + len(terms)] = [whole]
+    return None
+
+
+def _reading_copies(f: Function, nest: Nest) -> Nest | None:
+    """The nest with operands read from copies, made before it, where it writes into their arrays only later; None where
+    it writes there before."""
+    stores = [s for s in walk([nest.loops[0]]) if isinstance(s, Store)]
+    for e in nest.parts[1:3]:
+        writing = [s for s in stores if s.array == e.array]
+        if not writing:
+            continue
+        known_early = e.array in f.parameters or any(isinstance(s, Alloc) and s.name == e.array for s in f.body)
+        if f.single_precision or len(nest.loops) < 3 or len(e.index) != 2 or not known_early:
+            return None
+        tests = dependence_tests(f)
+        outer = tests.enclosing[nest.loops[0]]
+        later = [tests.never_precedes(s, s.index, nest.core, e.index, outer=outer) for s in writing]
+        if e.array in tests.swapped or not all(later):
+            return None
+        copied = Element(f.names.fresh(f"{e.array}_before"), e.index)
+        core = replace(nest.core, value=substitute(nest.core.value, {e: copied}))
+        left, right = (copied if t is e else t for t in nest.parts[1:3])
+        nest = nest._replace(core=core, parts=nest.parts._replace(left=left, right=right))
+    return nest
+
+
+def _copies(f: Function, nest: Nest, own: Nest) -> Block:
+    """The loops that copy the arrays whose copies `own` reads."""
+    loops: Block = []
+    for e, copied in zip(nest.parts[1:3], own.parts[1:3], strict=True):
+        if e is copied:
+            continue
+        rows, columns = (Loop(f.names.fresh("k"), ZERO, Length(e.array, d), ONE, None, []) for d in (0, 1))
+        for p in (rows, columns):
+            f.ranks[p.index], f.kinds[p.index] = 0, "int"
+        index = Variable(rows.index), Variable(columns.index)
+        columns.body = [Store(copied.array, index, Element(e.array, index))]
+        rows.body = [columns]
+        loops.append(rows)
+        f.ranks[copied.array], f.kinds[copied.array] = 2, "float"
+        at = _place(f, nest)
+        shape = Length(e.array, 0), Length(e.array, 1)
+        f.body.insert(at, Alloc(copied.array, shape, DTYPES["float"], "", "float"))
+    return loops
 
 
 def _plain(loop: Loop) -> bool:
@@ -94,11 +147,11 @@ def _plain(loop: Loop) -> bool:
     return bool(loop.index) and loop.step is ONE and not special
 
 
-def _nest(f: Function, loop: Loop) -> _Nest | None:
+def _nest(f: Function, loop: Loop) -> Nest | None:
     """The loops around the only sum of products in `loop`."""
     loops, before, after = [loop], [], []
     while inner := [s for s in loops[-1].body if isinstance(s, Loop)]:
-        sums = [s for s in inner if _sums(s)]
+        sums = [s for s in inner if any(map(is_sum, walk([s])))]
         if len(sums) != 1:
             return None
         at = loops[-1].body.index(sums[0])
@@ -115,21 +168,11 @@ def _nest(f: Function, loop: Loop) -> _Nest | None:
     names = {p.index for p in loops}
     fixed = reads(*core.index) if isinstance(core, Store) else {p.index for p in loops[: _depth_of_start(before, name)]}
     parts = total and factors(total[1], names - fixed)
-    if not total or not parts or name in (parts.left.array, parts.right.array):
+    if not total or not parts:
         return None
     if any(f.kinds.get(e.array) != "float" for e in (parts.left, parts.right)):
         return None
-    return _Nest(loops, before, after, core, total[0], parts)
-
-
-def _sums(loop: Loop) -> bool:
-    """Whether there is a sum of products of elements in a loop, which adds to a scalar or an element."""
-    for s in walk(loop.body):
-        if isinstance(s, Assign | Store):
-            total = accumulated(Variable(s.name) if isinstance(s, Assign) else s.target, s.value)
-            if total and sum(isinstance(t, Element) for t in subterms(total[1])) > 1:
-                return True
-    return False
+    return Nest(loops, before, after, core, total[0], parts)
 
 
 def _depth_of_start(before: list[Block], name: str) -> int:
@@ -137,7 +180,7 @@ def _depth_of_start(before: list[Block], name: str) -> int:
     return next((d + 1 for d, block in enumerate(before) if any(mentions(s, name) for s in block)), 0)
 
 
-def _from_scalar(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block | None:
+def _from_scalar(f: Function, nest: Nest, around: tuple[Loop, ...]) -> Block | None:
     """``s = start; for k: s += a * b; c[...] = g(s)``."""
     assert isinstance(nest.core, Assign)
     name = nest.core.name
@@ -145,42 +188,46 @@ def _from_scalar(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block | 
     level = depth - 1
     if level < 0 or any(nest.before[:level] + nest.before[depth:] + nest.after[:level] + nest.after[depth:]):
         return None
-    if len(nest.before[level]) != 1 or len(nest.after[level]) != 1:
+    if len(nest.before[level]) != 1 or not nest.after[level]:
         return None
-    (start,), (last,) = nest.before[level], nest.after[level]
-    inside = {start, last, nest.core}
-    if not isinstance(start, Assign) or not isinstance(last, Store) or name in reads(*last.index):
+    (start,), stores = nest.before[level], [s for s in nest.after[level] if isinstance(s, Store)]
+    inside = {start, *stores, *nest.loops[-1].body}
+    if not isinstance(start, Assign) or len(stores) < len(nest.after[level]):
         return None
     if any(mentions(s, name) for s in walk(f.body) if s not in inside) or name in (f.results or []):
         return None
-    array, zero = last.array, isinstance(start.value, Constant) and start.value.value == 0
-    if name in start.value.reads or array in (nest.parts.left.array, nest.parts.right.array):
+    zero = isinstance(start.value, Constant) and start.value.value == 0
+    if name in start.value.reads or any(name in reads(*s.index) for s in stores):
         return None
-    outer, total = nest.loops[:depth], accumulated(last.target, last.value)
-    direct = not nest.parts.others and all(_axis(last.index, p) is not None for p in outer)
+    if {s.array for s in stores} & {nest.parts.left.array, nest.parts.right.array}:
+        return None
+    outer, last = nest.loops[:depth], stores[0]
+    array, total = last.array, accumulated(last.target, last.value)
+    once = len(stores) == 1 and all(_axis(last.index, p) is not None for p in outer)  # each element
+    direct = once and not nest.parts.others
     if direct and zero and total and total[1] is Variable(name):
         return _assembled(f, nest, last.target, [], [], nest.sign * total[0], around)
     if direct and last.value is Variable(name) and (array not in start.value.reads or start.value is last.target):
-        first: Block = [] if start.value is last.target else [_around(outer, Store(array, last.index, start.value))]
+        first: Block = [] if start.value is last.target else [_around(outer, replace(last, value=start.value))]
         return _assembled(f, nest, last.target, first, [], nest.sign, around)
-    if array in start.value.reads or any(array in t.reads for t in nest.parts.others):
+    changed = {s.array for s in stores}
+    before = set() if once and all(i == last.index for i in elements_in(start.value, array)) else changed
+    if changed & reads(*nest.parts.others) or before & start.value.reads or (nest.parts.others and not zero):
         return None
-    sums = _new_array(f, outer)
-    own = None if sums is None else Element(sums, tuple([_from_zero(p) for p in outer]))
-    if own is None or _order(f, nest, own, around) is None:
+    sums = _new_array(f, nest, outer)
+    own = None if sums is None else Element(sums, _from_zero(outer))
+    if own is None or order(f, nest, own, around) is None:
         return None
-    _allocate(f, own.array, outer)
+    _allocate(f, own.array, nest, outer)
     begin = Store(own.array, own.index, start.value)
     value: Term = own
     for t in nest.parts.others:
         value = Binary("*", t, value)
-    if nest.parts.others and not zero:
-        return None
-    end = Store(array, last.index, substitute(last.value, {Variable(name): value}), line=last.line)
-    return _assembled(f, nest, own, [_around(outer, begin)], [_around(outer, end)], nest.sign, around)
+    end = [replace(s, value=substitute(s.value, {Variable(name): value})) for s in stores]
+    return _assembled(f, nest, own, [_around(outer, begin)], [_around(outer, *end)], nest.sign, around)
 
 
-def _from_elements(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block | None:
+def _from_elements(f: Function, nest: Nest, around: tuple[Loop, ...]) -> Block | None:
     """``c[...] += a * b``, with other statements about `c` before and after inner loops."""
     target = nest.core.target  # type: ignore[union-attr]
     axes = {p.index: _axis(target.index, p) for p in nest.loops}
@@ -190,26 +237,26 @@ def _from_elements(f: Function, nest: _Nest, around: tuple[Loop, ...]) -> Block 
         outer = nest.loops[: depth + 1]
         own = [(axes[p.index], p) for p in outer]
         for block, made in zip(blocks, (before, after), strict=True):
-            if block and not all(_only_about(s, target, [d for d, _ in own]) for s in block):
+            if not all(_only_about(s, target, [d for d, _ in own]) or _mirrors(s, target, outer) for s in block):
                 return None
             made += [_around(outer, *block)] if block else []
     if not nest.parts.others:
         return _assembled(f, nest, target, before, after[::-1], nest.sign, around)
     # c += e * (sum of a * b), with a new array for the sums.
-    outer = [p for p in nest.loops if axes[p.index] is not None]
+    outer = _over_target(nest, [p for p in nest.loops if axes[p.index] is not None])
     others = reads(*nest.parts.others)
-    sums = None if target.array in others or not outer else _new_array(f, outer)
+    sums = None if target.array in others or not outer else _new_array(f, nest, outer)
     if sums is None or others & {p.index for p in nest.loops} - {p.index for p in outer}:
         return None
-    own_sum = Element(sums, tuple([_from_zero(p) for p in outer]))
-    if _order(f, nest, own_sum, around) is None:
+    own_sum = Element(sums, _from_zero(outer))
+    if order(f, nest, own_sum, around) is None:
         return None
-    _allocate(f, sums, outer)
+    _allocate(f, sums, nest, outer)
     value: Term = own_sum
     for t in nest.parts.others:
         value = Binary("*", t, value)
     zero = _around(outer, Store(sums, own_sum.index, Constant(0.0)))
-    add = _around(outer, Store(target.array, target.index, Binary("+", target, value), line=nest.core.line))
+    add = _around(outer, replace(nest.core, value=Binary("+", target, value)))
     return _assembled(f, nest, own_sum, [*before, zero], [add, *after[::-1]], nest.sign, around)
 
 
@@ -228,96 +275,49 @@ def _only_about(s: Statement, target: Element, axes: list[int | None]) -> bool:
     return all(index[d] is target.index[d] for index in indices for d in axes)  # type: ignore[index]
 
 
+def _over_target(nest: Nest, loops: list[Loop]) -> list[Loop]:
+    """Loops over all elements that a nest adds to, of its `loops` over these; [] if they may be others."""
+    found = triangle(ranges_of(nest.loops))
+    names = {p.index for p in loops}
+    if found is None or found.inner.name not in names or found.outer.name in names:
+        return loops
+    base, k = offset(found.shift)
+    if found.outer.start is not ZERO or base is not None:
+        return []
+    # Without iterations of the outer loop, there must be none over its box.
+    if not (k <= 1 and found.inner.start is ZERO if found.below else k >= 0 and found.inner.stop is found.outer.stop):
+        return []
+    whole = {r.name: r for r in box(ranges_of(nest.loops))}
+    return [replace(p, start=whole[p.index].start, stop=whole[p.index].stop) for p in loops]
+
+
+def _mirrors(s: Statement, target: Element, loops: list[Loop]) -> bool:
+    """Whether a statement stores an element of a triangle on the other side of the diagonal."""
+    found = triangle(ranges_of(loops))
+    if found is None or not isinstance(s, Store) or s.array != target.array or s.index != target.index[::-1]:
+        return False
+    base, k = offset(found.shift)
+    one_side = base is None and (k <= 1 if found.below else k >= 0)  # perhaps with the diagonal, where both are one
+    indices = {Variable(found.outer.name), Variable(found.inner.name)}
+    return one_side and set(target.index) == indices and all(i == target.index for i in elements_in(s.value, s.array))
+
+
 def _assembled(
-    f: Function, nest: _Nest, target: Element, before: Block, after: Block, sign: int, around: tuple[Loop, ...]
+    f: Function, nest: Nest, target: Element, before: Block, after: Block, sign: int, around: tuple[Loop, ...]
 ) -> Block | None:
     """The nests for what comes before the product, the product, and what comes after."""
-    found = _order(f, nest, target, around)
+    found = order(f, nest, target, around)
     if found is None:
         return None
     loops = {p.index: p for p in nest.loops}
     innermost = [loops.pop(n) for n in found.names]
     parts = found.parts._replace(factor=found.parts.factor * sign)
     value = Binary("+" if parts.factor > 0 else "-", target, product_term(parts))
-    core = _around([*loops.values(), *innermost], Store(target.array, target.index, value, line=nest.core.line))
+    store = Store(target.array, target.index, value, line=nest.core.line, source_location=nest.core.source_location)
+    core = _around([*loops.values(), *innermost], store)
     if len(innermost) == 3:
-        next(s for s in walk([core]) if isinstance(s, Loop) and s.index == found.names[0]).product = True
+        next(s for s in walk([core]) if isinstance(s, Loop) and s.index == innermost[0].index).product = True
     return [*before, core, *after]
-
-
-def _order(f: Function, nest: _Nest, target: Element, around: tuple[Loop, ...]) -> _Order | None:
-    """The order of the innermost loops, with those along the last axes last; None if they are best left as they are."""
-    found = _by_rows(nest, target) if len(nest.loops) == 2 else _of_matrices(nest, target, around)
-    return None if found is None or _is_small(f, nest, found) else found
-
-
-def _by_rows(nest: _Nest, target: Element) -> _Order | None:
-    """The order in which a matrix is read along its rows, where the inner loop goes along a column."""
-    outer, inner = nest.loops
-    (matrix, *others) = [e for e in nest.parts[1:3] if {outer.index, inner.index} <= reads(*e.index)] or [target]
-    across = not others and matrix is not target and outer.index in reads(matrix.index[-1])
-    if not across or inner.index in reads(matrix.index[-1]) or inner.index in reads(*target.index):
-        return None
-    vector = nest.parts.left if matrix is nest.parts.right else nest.parts.right
-    return _Order((inner.index, outer.index), nest.parts._replace(left=vector, right=matrix))
-
-
-def _of_matrices(nest: _Nest, target: Element, around: tuple[Loop, ...]) -> _Order | None:
-    """The three loops of a product of matrices."""
-    left, right = nest.parts.left, nest.parts.right
-    names = [p.index for p in nest.loops]
-    free = reads(*target.index)
-    best: tuple[int, _Order] | None = None
-    for one, other in ((left, right), (right, left)):
-        of_one, of_other = reads(*one.index), reads(*other.index)
-        rows = [n for n in names if n in (free & of_one) - of_other]
-        columns = [n for n in names if n in (free & of_other) - of_one]
-        inner = [n for n in names if n in (of_one & of_other) - free]
-        for (row, column), k in pairs(pairs(rows, columns), inner):
-            indexed = ((target, row, column), (one, row, k), (other, k, column))
-            if not all(_is_matrix(e, a, b, (row, column, k), nest, around) for e, a, b in indexed):
-                continue
-            last = [e.index[-1] for e in (target, one, other)]
-            score = sum(shift(i, n) is not None for i, n in zip(last, (column, k, column), strict=True))
-            if best is None or score > best[0]:
-                best = score, _Order((row, k, column), nest.parts._replace(left=one, right=other))
-    return best and best[1]
-
-
-def _is_matrix(
-    e: Element, row: str, column: str, three: tuple[str, ...], nest: _Nest, around: tuple[Loop, ...]
-) -> bool:
-    """Whether the elements for all values of two loop variables are a matrix, in range of non-negative indices."""
-    loops = {p.index: p for p in nest.loops}
-    found = []
-    for index in e.index:
-        here = [n for n in three if n in index.reads]
-        if not here:
-            continue
-        distance = shift(index, here[0])
-        if len(here) != 1 or distance is None:
-            return False
-        low = lower_bound(added(loops[here[0]].start, distance), (*around, *nest.loops))
-        if low is None or low < 0:
-            return False
-        found += here
-    return sorted(found) == sorted((row, column))
-
-
-def _is_small(f: Function, nest: _Nest, order: _Order) -> bool:
-    """Whether the lengths of all innermost loops are constants, and the product is small."""
-    lengths = {Length(s.name, d): n for s in f.body if isinstance(s, Alloc) for d, n in enumerate(s.shape)}
-    loops = {p.index: p for p in nest.loops}
-    size = 1
-    for name in order.names:
-        stop = loops[name].stop
-        while stop in lengths:
-            stop = lengths[stop]
-        base, trips = offset(minus(stop, loops[name].start))
-        if base is not None:
-            return False
-        size *= trips
-    return size <= _SMALL
 
 
 # New arrays and loops.
@@ -334,28 +334,37 @@ def _around(loops: list[Loop], *body: Statement) -> Loop:
     return nest
 
 
-def _from_zero(p: Loop) -> Term:
-    """The number of the current iteration."""
-    return Variable(p.index) if p.start is ZERO else minus(Variable(p.index), p.start)
+def _from_zero(loops: list[Loop]) -> tuple[Term, ...]:
+    """The indices in an array with an element for each iteration of some loops."""
+    starts = [r.start for r in box(ranges_of(loops))]
+    return tuple(
+        [Variable(p.index) if n is ZERO else minus(Variable(p.index), n) for p, n in zip(loops, starts, strict=True)]
+    )
 
 
-def _new_array(f: Function, loops: list[Loop]) -> str | None:
+def _place(f: Function, nest: Nest) -> int:
+    """The number of the statement of `f` that contains a nest."""
+    return next(k for k, s in enumerate(f.body) if nest.loops[0] in walk([s]))
+
+
+def _new_array(f: Function, nest: Nest, loops: list[Loop]) -> str | None:
     """A name for an array with an element for each iteration of some loops, if their trip counts are known early.
 
     It is one of float64, with which BLAS does not multiply matrices of float32.
     """
     if f.single_precision:
         return None
-    outer = next(s for s in f.body if loops[0] in walk([s]))
+    outer = f.body[_place(f, nest)]
     changing = {n for s in walk([outer]) for n in ([s.name] if isinstance(s, Assign | Alloc) else [])}
     changing |= {s.index for s in walk([outer]) if isinstance(s, Loop)}
-    if any(reads(p.start, p.stop) & changing for p in loops):
+    if any(reads(r.start, r.stop) & changing for r in box(ranges_of(loops))):
         return None
     return f.names.fresh("sums")
 
 
-def _allocate(f: Function, name: str, loops: list[Loop]) -> None:
+def _allocate(f: Function, name: str, nest: Nest, loops: list[Loop]) -> None:
     f.ranks[name], f.kinds[name] = len(loops), "float"
-    at = next(k for k, s in enumerate(f.body) if loops[0] in walk([s]))
-    shape = tuple([trip_count(p) for p in loops])
+    at = _place(f, nest)
+    ranges = zip(loops, box(ranges_of(loops)), strict=True)
+    shape = tuple([trip_count(replace(p, start=r.start, stop=r.stop)) for p, r in ranges])
     f.body.insert(at, Alloc(name, shape, DTYPES["float"], "", "float"))
