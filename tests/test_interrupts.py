@@ -88,6 +88,27 @@ def test_a_program_that_ends_while_it_compiles_ends_well():
     assert script(HEAD + _dedented(source)) in (["interrupted"], [])
 
 
+def test_no_thread_waits_forever_for_an_interrupted_one():
+    source = """
+    from nbgrad.backends.numba.compile_guard import run_uninterrupted
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    caught = 0
+    for k in range(1500):
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 1e-5 + (k % 100) * 3e-6)
+            for _ in range(3):
+                run_uninterrupted(time.sleep, 1e-6)
+            while True: time.sleep(0.001)
+        except KeyboardInterrupt:
+            caught += 1
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    for _ in range(100):
+        if len(sys._current_frames()) > 1: time.sleep(0.05)
+    print(caught, len(sys._current_frames()))
+    """
+    assert script(HEAD + _dedented(source)) == ["1500", "1"]
+
+
 def test_interrupts_print_nothing_and_break_nothing():
     source = """
     lost = []

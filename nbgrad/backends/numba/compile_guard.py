@@ -8,6 +8,7 @@ and serves the next call. That thread is not a daemon: the interpreter must not 
 
 from __future__ import annotations
 
+import _thread
 import contextlib
 import sys
 import threading
@@ -70,6 +71,41 @@ def _report_progress(now: float) -> None:
             print(f"nbgrad: compiling {_silence.name} ..., kept for next time", file=sys.stderr, flush=True)
 
 
+class _Flag:
+    """What :class:`threading.Event` is for one thread that waits and one that sets, in one step each.
+
+    An interrupt of ``Event.wait`` or ``Thread.start`` can leave an event locked: the other thread would wait forever,
+    and so would the end of the process.
+    """
+
+    def __init__(self) -> None:
+        self._closed = _thread.allocate_lock()
+        self._closed.acquire()
+        self._is_set = False
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def set(self) -> None:
+        self._is_set = True
+        self._closed.release()
+
+    def wait(self, timeout: float = -1) -> bool:
+        """Whether it is set; after a wait if it is not. A wait that succeeds is the last one."""
+        return self._is_set or self._closed.acquire(timeout=timeout)
+
+    def _at_fork_reinit(self) -> None:
+        """What :mod:`threading` calls in a child of a fork; the thread is not there."""
+
+
+class _Thread(threading.Thread):
+    """A thread whose start may be interrupted."""
+
+    def __init__(self, target: Callable[[], None]) -> None:
+        super().__init__(target=target, name="nbgrad compiles", daemon=False)
+        self._started = _Flag()
+
+
 class _Task:
     """A call in another thread, with its result or error."""
 
@@ -78,7 +114,7 @@ class _Task:
         self.context = copy_context()
         self.result: Any = None
         self.error: BaseException | None = None
-        self.done = threading.Event()
+        self.done = _Flag()
 
     def run(self) -> None:
         try:
@@ -100,7 +136,7 @@ def run_uninterrupted(call: Callable, *args: Any) -> Any:
         return call(*args)  # signals do not reach this thread; or another thread would deadlock with it
     task = _Task(call, args)
     try:
-        threading.Thread(target=task.run, name="nbgrad compiles", daemon=False).start()
+        _Thread(task.run).start()
     except RuntimeError:  # no more threads, or the interpreter is shutting down
         return call(*args)
     while not task.done.wait(_wait()):
