@@ -368,9 +368,33 @@ def under_a_test(x, y, k):
     return y[0]
 
 
-def test_the_line_of_an_element_in_a_test():
-    with (
-        uncompiled(),
-        pytest.raises(IndexError, match=r"index 4 .* axis 0 of x with size 4: .*: if y\[0\] < x\[k \* 4\]"),
-    ):
-        nb.adjoint(under_a_test).value_and_grad(np.ones(4), np.ones(2), 0)
+def under_a_selection(x, y, k):
+    acc = y[0]
+    for i in range(3):
+        acc += y[0]
+        if y[0] > 0 and x[k + i + 2] <= 1.2:
+            acc = y[1] * 2.0
+            continue
+        acc += 1.0
+    return acc
+
+
+def in_a_selection(x, y, k):
+    acc = 0.0
+    for i in range(3):
+        if x[i] > 0:
+            acc += x[k + i + 2]
+    return acc
+
+
+@pytest.mark.parametrize(
+    ("f", "index", "line"),
+    [
+        (under_a_test, 4, r"if y\[0\] < x\[k \* 4\]"),
+        (under_a_selection, 4, r"if y\[0\] > 0 and x\["),
+        (in_a_selection, 4, r"acc \+= x\[k"),
+    ],
+)
+def test_the_line_of_an_element_in_a_test(f, index, line):
+    with uncompiled(), pytest.raises(IndexError, match=rf"index {index} .* axis 0 of x with size 4: .*: {line}"):
+        nb.adjoint(f).value_and_grad(np.ones(4), np.ones(2), 0)

@@ -1,10 +1,13 @@
-"""A name that is a float and then, rounded, an integer: ``k = int(k)``."""
+"""A name that is a float and then an integer, ``k = int(k)``, or the other way round."""
 
 import math
 
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
+
+import nbgrad as nb
+from nbgrad.errors import TraceError
 
 RNG = np.random.default_rng(31)
 
@@ -58,7 +61,38 @@ def sometimes_rounded(x, w):
     return k * w * x[1]
 
 
+def in_expressions(x, w):
+    s = 0.0
+    for i in range(3):
+        j = w * x[i] * 3.0
+        s += j * j
+        j = int(abs(j)) % 3
+        s += x[j] * w
+        j = w * 2.5
+        j = min(int(j), 2)
+        s += x[j]
+    n = w * 2.0
+    n = math.trunc(n)
+    for _ in range(n):
+        s += x[-n]
+    n = s / n
+    return n * x[1]
+
+
+def number_first(x, w):
+    p = 0
+    p = x[p] * w
+    q = 1
+    for _ in range(2):
+        q = -q + 1
+        s = x[q] * p
+        q = int(s * 0) + 1
+    return s * p
+
+
 PROGRAMS = {
+    "in_expressions": (in_expressions, np.array([0.9, 1.5, 1.7, 2.1]), 1.3),
+    "number_first": (number_first, np.array([0.9, 1.5, 1.7]), 1.3),
     "interval_stack": (interval_stack, normal(5), 0.8),
     "interval_stack, empty": (interval_stack, normal(0), 0.8),
     "rounded_below": (rounded_below, normal(4), 1.3),
@@ -73,3 +107,16 @@ def test_programs(name):
     f, *args = PROGRAMS[name]
     with uncompiled():
         agrees(f, tuple(args), rtol=1e-5)
+
+
+def test_a_float_that_is_an_index_is_refused():
+    def rest(x):
+        k = 0
+        for i in range(3):
+            k = k + x[i]
+        j = k * 2.0
+        j = j + 1.0
+        return x[j]
+
+    with pytest.raises(TraceError, match=r"the float j where an integer is expected in 'return x\[j\]'; pass"):
+        nb.adjoint(rest).value_and_grad(np.ones(4))

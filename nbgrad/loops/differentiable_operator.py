@@ -17,7 +17,6 @@ from .frontend.lowering import lower
 from .frontend.source import Source, source_of
 from .frontend.tuple_arguments import is_static, structure
 from .ir.statements import without_prints
-from .ir.type_inference import infer
 from .planning import plan
 
 __all__ = ["LoopOperator", "OperatorVariant", "without_constants"]
@@ -116,7 +115,6 @@ class OperatorVariant:
 
     def _lowered(self):
         f = lower(self.source, *self.lowering_options)
-        infer(f)
         f.single_precision = self.narrow
         return f
 

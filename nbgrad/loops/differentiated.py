@@ -47,7 +47,6 @@ from .frontend.tuple_arguments import argnum_indices
 from .frontend.wrapped_calls import source_of
 from .ir.passes import Pass, checked, enabled, recorded, without
 from .ir.statements import Alloc, Function, If, walk
-from .ir.type_inference import infer
 from .pullback import Pullback
 from .unit_axes import UnitAxis, broadcasting_axes
 from .variants import AdjointVariant, CheckpointedVariant, SplitVariant, TangentVariant
@@ -178,7 +177,6 @@ class _Differentiated(FlattensArguments, Derived):
     ) -> tuple[Function, list[str]]:
         """The lowered function, with types, and the parameters to differentiate with respect to."""
         f = lower(source, ranks, kinds, self._fixed_buffers, doubles, unit_axes, large, single)
-        infer(f)
         f.checked = self._boundscheck
         f.single_precision = single and any(isinstance(s, If | Alloc) for s in walk(f.body))
         wrt = [f.renamed_parameters[n] for n in wrt_parameters(source, kinds, self._argnums)]

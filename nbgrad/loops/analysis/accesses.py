@@ -115,7 +115,8 @@ class Accesses:
         """Collect the accesses in an expression; querying an array's shape is none."""
         match term:
             case Select(test, body, orelse):
-                self._expression(test, s, path, where)
+                of_branch = s.test_location if term in _evaluated(s) else ""
+                self._expression(test, s, path, of_branch or where)
                 self._expression(body, s, (*path, PathCondition(test, True, s)), where)
                 self._expression(orelse, s, (*path, PathCondition(test, False, s)), where)
             case Logical(op, operands):

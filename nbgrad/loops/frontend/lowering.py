@@ -14,6 +14,7 @@ from ...errors import TraceError
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
+from ..ir.type_inference import IntegerExpected, infer
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import (
     ArrayExpr,
@@ -29,7 +30,7 @@ from .growing_lists import append_item
 from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
 from .lists_of_rows import no_items, store_item
-from .live_range_splitting import NeedsSplitting
+from .live_range_splitting import NeedsSplitting, count_webs
 from .lowering_state import LoweringState
 from .memory_order import check_orders
 from .partial_evaluation import deciding_parameters, static_truth
@@ -63,7 +64,7 @@ def lower(
     large_systems: bool = False,
     float32_arguments: bool = False,
 ) -> Function:
-    """The lowered function of `source` for arguments of these ranks and kinds.
+    """The lowered function of `source`, with types, for arguments of these ranks and kinds.
 
     `swap_copies_only`: swaps exchange copies of the arguments, not the arguments; `float64_parameters`: the float64
     arrays where other arguments are float32; for the others see Function. Lowering begins again with more names split.
@@ -71,13 +72,14 @@ def lower(
     rewrites = Rewrites()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
+    first_error: IntegerExpected | None = None
     refused: list[Exception] = []  # lists and comprehensions, before they became rows
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments,
                "varying_results": varying_results, "rewrites": rewrites}  # fmt: skip
     while True:
         try:
-            return _lower_once(source, ranks, kinds, writable_copies, unit_axes, **options)
+            f = _lower_once(source, ranks, kinds, writable_copies, unit_axes, **options)
         except NeedsSplitting as err:
             if err.varying:
                 varying_results.update(err.varying)
@@ -92,6 +94,16 @@ def lower(
             if any(n in kinds and kinds[n] != "float" for e in refused for n in e.deciding):  # type: ignore[attr-defined]
                 raise refused[0] from None  # with constants for arguments, loops may be unrolled
             raise
+        else:
+            try:
+                infer(f)
+            except IntegerExpected as err:  # a name may be a float first, and then an integer
+                first_error = first_error or err
+                several = [n for n in sorted(err.names) if count_webs(source.node, n) > 1]
+                if not any([rewrites.add(NeedsSplitting(n)) for n in several]):
+                    raise first_error from None
+            else:
+                return f
 
 
 def _lower_once(

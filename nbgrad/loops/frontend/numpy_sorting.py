@@ -83,7 +83,26 @@ def digitize(x, bins, right=False):
 
 @definition(np)
 def argsort(a, axis=-1, kind="quicksort"):
-    return sorting_order(a, axis)
+    if axis is None:
+        found = sorting_order(a.ravel())
+    elif np.ndim(a) == 2:
+        found = sorting_orders(a, axis)
+    else:
+        found = sorting_order(a, axis)
+    return found
+
+
+def sorting_orders(a, axis):
+    found = np.empty(a.shape, np.int64)
+    if axis == 1 or axis == -1:
+        for k in range(a.shape[0]):
+            found[k] = sorting_order(a[k])
+    elif axis == 0 or axis == -2:
+        for k in range(a.shape[1]):
+            found[:, k] = sorting_order(a[:, k])
+    else:
+        refuse_call("sorting along this axis: give a constant, 0 or 1, or write a loop")
+    return found
 
 
 def sorting_order(a, axis=-1):
@@ -116,7 +135,9 @@ def sorting_order(a, axis=-1):
 
 @definition(np)
 def sort(a, axis=-1, kind="quicksort"):
-    if np.ndim(a) == 2:
+    if axis is None:
+        found = in_order(a.ravel())
+    elif np.ndim(a) == 2:
         found = sorted_matrix(a, axis)
     else:
         found = in_order(a, axis)

@@ -59,10 +59,11 @@ __all__ = [
 class Statement:
     """A statement. `line` is its source line, for comments; empty if it is that of the statement before.
     `source_location` is the location of that line, for errors; empty if it is that of the statement before or around
-    it."""
+    it. `test_location` is that of the branch of which a selection was made."""
 
     line: str = field(default="", kw_only=True)
     source_location: str = field(default="", kw_only=True)
+    test_location: str = field(default="", kw_only=True)
 
 
 class ScalarOrigin(Enum):

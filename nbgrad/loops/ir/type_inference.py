@@ -51,7 +51,7 @@ from .terms import (
 from .terms import Call as CallTerm
 from .unsigned_integers import read_unsigned
 
-__all__ = ["DTYPES", "ZEROS", "infer", "kind_of", "kinds_of"]
+__all__ = ["DTYPES", "ZEROS", "IntegerExpected", "infer", "kind_of", "kinds_of"]
 
 _BITWISE = ("&", "|", "^", "<<", ">>")
 _ORDER = ["bool", "int", "float"]
@@ -63,6 +63,14 @@ DTYPES = {
     "int": Global("np.int64", np.int64),
     "bool": Global("np.bool_", np.bool_),
 }
+
+
+class IntegerExpected(TraceError):
+    """The error for a float as an index or a bound; `names` are the names in it."""
+
+    def __init__(self, message: str, names: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.names = names
 
 
 def infer(f: Function) -> None:
@@ -213,7 +221,7 @@ def _require_integers(terms: Iterable[Term], s: Statement, f: Function, of_array
         if kind == "float" or (kind == "bool" and of_array):
             what = f"the {'float' if kind == 'float' else 'truth value'} {t} where an integer is expected"
             where = f" in '{s.line}'" if s.line else ""
-            raise TraceError(f"adjoint: {f.where}: {what}{where}; pass an integer, or write int(...)")
+            raise IntegerExpected(f"adjoint: {f.where}: {what}{where}; pass an integer, or write int(...)", t.named)
 
 
 def kind_of(term: Term, f: Function) -> str:

@@ -89,7 +89,8 @@ def _converted(f: Function, s: If, before: Block) -> list[Statement]:
         if None in values:
             return []
         t = first.get(n) or other[n]
-        assignments.append(replace(t, value=Select(s.test, *values), line=""))  # type: ignore[arg-type]
+        value = Select(s.test, *values)  # type: ignore[arg-type]
+        assignments.append(replace(t, value=value, line="", test_location=s.source_location))
     assignments[0].line = s.line
     return assignments
 
