@@ -19,7 +19,7 @@ import weakref
 from itertools import count
 from typing import Any
 
-__all__ = ["adopt", "busy_flag", "helper_condition", "lock"]
+__all__ = ["adopt", "busy_flag", "gate", "helper_condition", "lock"]
 
 #: The order in which a fork acquires the locks, and in which a thread may nest them.
 _ORDER = ("gradients", "compiling", "llvm", "expressions", "random", "gpu", "gpu memory", "driver", "memory", "threads",
@@ -51,6 +51,14 @@ def busy_flag() -> Any:
 def helper_condition() -> threading.Condition:
     """A condition for the helper threads of one call. No child has these threads, nor that call."""
     return threading.Condition(threading.Lock())
+
+
+def gate() -> Any:
+    """A lock that is held: the thread that waits acquires it, and the one that is waited for releases it, both in one
+    step that no signal interrupts. No child has the other thread, nor the call that waits."""
+    closed = threading.Lock()
+    closed.acquire()
+    return closed
 
 
 _held: list[Any] = []

@@ -8,7 +8,6 @@ and serves the next call. That thread is not a daemon: the interpreter must not 
 
 from __future__ import annotations
 
-import _thread
 import contextlib
 import sys
 import threading
@@ -18,7 +17,7 @@ from contextvars import copy_context
 from typing import Any
 
 from ...core import collector, config
-from ...core.fork_safety import adopt
+from ...core.fork_safety import adopt, gate
 from .internals import COMPILER_LOCK, LLVM_LOCK
 
 __all__ = ["COMPILING", "compilation_scope", "inside_compiler", "run_uninterrupted"]
@@ -79,8 +78,7 @@ class _Flag:
     """
 
     def __init__(self) -> None:
-        self._closed = _thread.allocate_lock()
-        self._closed.acquire()
+        self._gate = gate()
         self._is_set = False
 
     def is_set(self) -> bool:
@@ -88,11 +86,11 @@ class _Flag:
 
     def set(self) -> None:
         self._is_set = True
-        self._closed.release()
+        self._gate.release()
 
     def wait(self, timeout: float = -1) -> bool:
         """Whether it is set; after a wait if it is not. A wait that succeeds is the last one."""
-        return self._is_set or self._closed.acquire(timeout=timeout)
+        return self._is_set or self._gate.acquire(timeout=timeout)
 
     def _at_fork_reinit(self) -> None:
         """What :mod:`threading` calls in a child of a fork; the thread is not there."""
