@@ -52,6 +52,15 @@ def scalar_in_place(a, b, c, alpha):
     return np.sum(b * b)
 
 
+def both_in_place(a, b, c, alpha):
+    n = c.shape[0]
+    for i in range(n):
+        for j in range(n):
+            for k in range(i + 1, n):
+                c[i, j] += 0.3 * c[k, i] * c[k, j]
+    return np.sum(c * a) * alpha + np.sum(b)
+
+
 def symmetric(a, b, c, alpha):
     n, m = c.shape
     for i in range(n):
@@ -104,6 +113,7 @@ PROGRAMS = [
     rank_2k_update,
     triangular_in_place,
     scalar_in_place,
+    both_in_place,
     symmetric,
     covariance,
     covariance_of_scalars,

@@ -102,7 +102,7 @@ def _from_parts(f: Function, loop: Loop, block: Block, around: tuple[Loop, ...])
 def _reading_copies(f: Function, nest: Nest) -> Nest | None:
     """The nest with operands read from copies, made before it, where it writes into their arrays only later; None where
     it writes there before."""
-    stores = [s for s in walk([nest.loops[0]]) if isinstance(s, Store)]
+    stores, reader = [s for s in walk([nest.loops[0]]) if isinstance(s, Store)], nest.core
     for e in nest.parts[1:3]:
         writing = [s for s in stores if s.array == e.array]
         if not writing:
@@ -112,7 +112,7 @@ def _reading_copies(f: Function, nest: Nest) -> Nest | None:
             return None
         tests = dependence_tests(f)
         outer = tests.enclosing[nest.loops[0]]
-        later = [tests.never_precedes(s, s.index, nest.core, e.index, outer=outer) for s in writing]
+        later = [tests.never_precedes(s, s.index, reader, e.index, outer=outer) for s in writing]
         if e.array in tests.swapped or not all(later):
             return None
         copied = Element(f.names.fresh(f"{e.array}_before"), e.index)
