@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from numba import types
 
 from .internals import (
+    COMPILER_LOCK,
     CompileResult,
     CPUDispatcher,
     add_symbol,
@@ -51,21 +52,22 @@ class Routine(CPUDispatcher):
         return super().get_call_template([types.unliteral(a) for a in args], kws)
 
     def compile(self, sig):
-        entry = super().compile(sig)
-        (result,) = (r for r in self.overloads.values() if r.entry_point is entry)
-        self.publish(result)
-        return entry
+        with COMPILER_LOCK:  # callers are compiled before or after, not between compiling and publishing
+            known = len(self.overloads)
+            entry = super().compile(sig)
+            if len(self.overloads) > known:
+                (result,) = (r for r in self.overloads.values() if r.entry_point is entry)
+                self._publish(result)
+            return entry
 
-    def publish(self, result: CompileResult) -> None:
+    def _publish(self, result: CompileResult) -> None:
         """Let callers reach compiled code by its symbol."""
-        arguments = result.signature.args
+        function, arguments = self.py_func, result.signature.args
         where = self._cache.key(arguments)
-        symbol = f"nbgrad.{self.py_func.__name__}.{where or len(_present)}"
-        if symbol not in _present:
-            add_symbol(symbol, kernel_address(result))
-            replace_in_target(self.targetctx, result, call_by_symbol(result, symbol, _MARK + symbol))
-            function = self.py_func
-            _present[symbol] = Requirement(symbol, function.__module__, function.__name__, arguments, bool(where))
+        symbol = f"nbgrad.{function.__name__}.{where or len(_present)}"
+        add_symbol(symbol, kernel_address(result))
+        replace_in_target(self.targetctx, result, call_by_symbol(result, symbol, _MARK + symbol))
+        _present[symbol] = Requirement(symbol, function.__module__, function.__name__, arguments, bool(where))
 
 
 def required(result: CompileResult) -> list[Requirement]:

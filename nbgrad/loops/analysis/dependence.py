@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ..ir.affine import distance, is_length, offset
 from ..ir.linear_inequalities import Form, System, is_infeasible, less_or_equal, linear, system, test_forms
-from ..ir.statements import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, walk, writes
+from ..ir.statements import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, Swap, walk, writes
 from ..ir.terms import Length, Term, Variable
 from ..ir.type_inference import kind_of
 
@@ -32,9 +32,9 @@ class DependenceTests:
     Arrays in `swapped` exchange their memory and are never proven independent.
     """
 
-    def __init__(self, f: Function, enclosing: dict[Statement, tuple[Loop, ...]], swapped: set[str]) -> None:
+    def __init__(self, f: Function, enclosing: dict[Statement, tuple[Loop, ...]]) -> None:
         self.enclosing = enclosing
-        self.swapped = swapped
+        self.swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
         self.program_order = {s: k for k, s in enumerate(walk(f.body))}
         scalar_writes = [(n, s) for s in walk(f.body) for n in writes(s) if not f.ranks.get(n)]
         written = Counter([n for n, _ in scalar_writes] + f.parameters)

@@ -25,6 +25,7 @@ from ..ir.statements import (
     Statement,
     Store,
     Swap,
+    enclosing_loops,
     nested_blocks,
     union_over_nested,
     uses,
@@ -117,15 +118,14 @@ class Plan:
 
 def collect_facts(f: Function, plan: Plan) -> None:
     """Collect enclosing loops, definitions and stores, and set up the dependence tests."""
-    _enclose(f.body, (), plan)
+    plan.enclosing |= enclosing_loops(f.body)
     find_definitions(f, plan)
     plan.reassigned = reassigned_names(f) - {s.name for s in plan.defined if isinstance(s, Assign)}
-    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
     plan.stores = [s for s in walk(f.body) if isinstance(s, Store)]
     plan.stores_by_element = {}
     for s in plan.stores:
         plan.stores_by_element.setdefault(s.target, []).append(s)
-    plan.dependence_tests = DependenceTests(f, plan.enclosing, swapped)
+    plan.dependence_tests = DependenceTests(f, plan.enclosing)
     plan.private_names = PrivateNames(f, plan.dependence_tests)
 
 
@@ -139,13 +139,6 @@ def reassigned_names(f: Function) -> set[str]:
                 changed.add(n)
             seen.add(n)
     return changed
-
-
-def _enclose(block: Block, loops: tuple[Loop, ...], plan: Plan) -> None:
-    for s in block:
-        plan.enclosing[s] = loops
-        for inner in nested_blocks(s):
-            _enclose(inner, (*loops, s) if isinstance(s, Loop) else loops, plan)
 
 
 # Definitions.

@@ -86,22 +86,9 @@ def argsort(a, axis=-1, kind="quicksort"):
     if axis is None:
         found = sorting_order(a.ravel())
     elif np.ndim(a) == 2:
-        found = sorting_orders(a, axis)
+        found = along(a, axis, sorting_order, np.empty(a.shape, np.int64))
     else:
         found = sorting_order(a, axis)
-    return found
-
-
-def sorting_orders(a, axis):
-    found = np.empty(a.shape, np.int64)
-    if axis == 1 or axis == -1:
-        for k in range(a.shape[0]):
-            found[k] = sorting_order(a[k])
-    elif axis == 0 or axis == -2:
-        for k in range(a.shape[1]):
-            found[:, k] = sorting_order(a[:, k])
-    else:
-        refuse_call("sorting along this axis: give a constant, 0 or 1, or write a loop")
     return found
 
 
@@ -138,20 +125,20 @@ def sort(a, axis=-1, kind="quicksort"):
     if axis is None:
         found = in_order(a.ravel())
     elif np.ndim(a) == 2:
-        found = sorted_matrix(a, axis)
+        found = along(a, axis, in_order, np.empty_like(a))
     else:
         found = in_order(a, axis)
     return found
 
 
-def sorted_matrix(a, axis):
-    found = np.empty_like(a)
+def along(a, axis, function, found):
+    """Fill a matrix with what a function makes of the rows of another one, or of its columns."""
     if axis == 1 or axis == -1:
         for k in range(a.shape[0]):
-            found[k] = in_order(a[k])
+            found[k] = function(a[k])
     elif axis == 0 or axis == -2:
         for k in range(a.shape[1]):
-            found[:, k] = in_order(a[:, k])
+            found[:, k] = function(a[:, k])
     else:
         refuse_call("sorting along this axis: give a constant, 0 or 1, or write a loop")
     return found

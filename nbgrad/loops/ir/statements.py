@@ -41,6 +41,7 @@ __all__ = [
     "Store",
     "Swap",
     "comma_separated",
+    "enclosing_loops",
     "map_terms",
     "mentioned",
     "mentions",
@@ -350,6 +351,16 @@ def nested_blocks(s: Statement) -> list[Block]:
     if isinstance(s, If):
         return [s.body, s.orelse]
     return [s.body] if isinstance(s, Loop) else []
+
+
+def enclosing_loops(block: Block, loops: tuple[Loop, ...] = ()) -> dict[Statement, tuple[Loop, ...]]:
+    """The loops around each statement of a block, the outermost first; `loops` are around the block."""
+    found: dict[Statement, tuple[Loop, ...]] = {}
+    for s in block:
+        found[s] = loops
+        for inner in nested_blocks(s):
+            found |= enclosing_loops(inner, (*loops, s) if isinstance(s, Loop) else loops)
+    return found
 
 
 def writes(s: Statement) -> list[str]:

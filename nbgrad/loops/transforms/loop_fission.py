@@ -19,15 +19,14 @@ from ..ir.statements import (
     Loop,
     Statement,
     Store,
-    Swap,
+    enclosing_loops,
     mentions,
-    nested_blocks,
     terms_of,
     walk,
 )
 from ..ir.terms import Binary, Element, Term, Unary, Variable, elements_in, reads, subterms
 
-__all__ = ["dependence_tests", "fission", "is_sum", "split_sums"]
+__all__ = ["fission", "is_sum", "split_sums"]
 
 #: Nests with more statements than this stay as they are: every two of them are compared.
 _MAX_STATEMENTS = 12
@@ -76,21 +75,6 @@ def is_sum(s: Statement) -> bool:
     return total is not None and sum(isinstance(t, Element) for t in subterms(total[1])) > 1
 
 
-def dependence_tests(f: Function) -> DependenceTests:
-    """Dependence tests for a function as it is."""
-    enclosing: dict[Statement, tuple[Loop, ...]] = {}
-
-    def note(block: Block, loops: tuple[Loop, ...]) -> None:
-        for s in block:
-            enclosing[s] = loops
-            for inner in nested_blocks(s):
-                note(inner, (*loops, s) if isinstance(s, Loop) else loops)
-
-    note(f.body, ())
-    swapped = {n for s in walk(f.body) if isinstance(s, Swap) for n in (s.first, s.second)}
-    return DependenceTests(f, enclosing, swapped)
-
-
 def fission(f: Function, loop: Loop) -> list[Loop]:
     """The nests for the groups of statements in `loop`, in an order that keeps dependences; only `loop` if there is one
     group."""
@@ -109,7 +93,7 @@ def fission(f: Function, loop: Loop) -> list[Loop]:
         groups = [*(g for g in groups if g not in same), [*(t for g in same for t in g), s]]
     if len(groups) < 2:
         return [loop]
-    tests = dependence_tests(f)
+    tests = DependenceTests(f, enclosing_loops(f.body))
     ordered = _in_order(groups, lambda s, t: _may_precede(s, t, tests, tests.enclosing[loop]), statements)
     return [loop] if len(ordered) < 2 else [_only(loop, group) for group in ordered]
 

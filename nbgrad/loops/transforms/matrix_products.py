@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..analysis.dependence import DependenceTests
 from ..ir.affine import minus, offset
 from ..ir.matrix_products import (
     accumulated,
@@ -19,7 +20,19 @@ from ..ir.matrix_products import (
     shift,
     triangle,
 )
-from ..ir.statements import Alloc, Assign, Block, Function, Loop, Statement, Store, mentions, nested_blocks, walk
+from ..ir.statements import (
+    Alloc,
+    Assign,
+    Block,
+    Function,
+    Loop,
+    Statement,
+    Store,
+    enclosing_loops,
+    mentions,
+    nested_blocks,
+    walk,
+)
 from ..ir.statements import names_written as written_in
 from ..ir.tapes import trip_count
 from ..ir.terms import (
@@ -36,7 +49,7 @@ from ..ir.terms import (
     substitute,
 )
 from ..ir.type_inference import DTYPES
-from .loop_fission import dependence_tests, fission, is_sum, split_sums
+from .loop_fission import fission, is_sum, split_sums
 from .product_loops import Nest, order, ranges_of
 
 __all__ = ["isolate_products"]
@@ -110,7 +123,7 @@ def _reading_copies(f: Function, nest: Nest) -> Nest | None:
         known_early = e.array in f.parameters or any(isinstance(s, Alloc) and s.name == e.array for s in f.body)
         if f.single_precision or len(nest.loops) < 3 or len(e.index) != 2 or not known_early:
             return None
-        tests = dependence_tests(f)
+        tests = DependenceTests(f, enclosing_loops(f.body))
         outer = tests.enclosing[nest.loops[0]]
         later = [tests.never_precedes(s, s.index, reader, e.index, outer=outer) for s in writing]
         if e.array in tests.swapped or not all(later):
