@@ -36,6 +36,7 @@ from .transforms.counted_loops import count_loops
 from .transforms.if_conversion import convert_branches
 from .transforms.matrix_products import isolate_products
 from .transforms.privatization import privatize_arrays, rename_private_scalars
+from .transforms.relaxations import branch_on_relaxations
 from .transforms.scalar_replacement import replace_elements
 from .transforms.selection_sinking import sink_selections
 from .transforms.ssa import defer_update, hoist_factors, rename_reassigned
@@ -63,6 +64,7 @@ def _prepare(f: Function, wrt: set[str]) -> None:
     run_pass(Pass.SELECTION_SINKING, sink_selections, f, wrt)
     if not f.single_precision:
         run_pass(Pass.IF_CONVERSION, convert_branches, f)
+    run_pass(Pass.RELAXATIONS, branch_on_relaxations, f)
     run_pass(Pass.RENAMING, rename_reassigned, f)
 
 

@@ -35,6 +35,7 @@ class Pass(Enum):
     PRIVATIZATION = "privatization of arrays"
     SELECTION_SINKING = "sinking of selections"
     IF_CONVERSION = "if-conversion"
+    RELAXATIONS = "branches of relaxations"
     RENAMING = "renaming"
     INVARIANT_FACTORS = "loop-invariant factors"
     NAMED_VALUES = "common subexpressions"
