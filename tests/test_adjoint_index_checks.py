@@ -398,3 +398,48 @@ def in_a_selection(x, y, k):
 def test_the_line_of_an_element_in_a_test(f, index, line):
     with uncompiled(), pytest.raises(IndexError, match=rf"index {index} .* axis 0 of x with size 4: .*: {line}"):
         nb.adjoint(f).value_and_grad(np.ones(4), np.ones(2), 0)
+
+
+def of_no_elements(x, y, k):
+    return np.sum(x[:k] * y[3])
+
+
+def stored_in_no_elements(a, i, k):
+    a[i, :k] = 2.0
+    return np.sum(a)
+
+
+def product_of_no_elements(a, i, k):
+    total = 0.0
+    for j in range(i, i + 1):
+        total += a[j, :k] @ a[:k, j]
+    return total
+
+
+def view_of_no_elements(a, index, k):
+    row = a[index[k]]
+    return np.sum(row[k:] * 2.0)
+
+
+def lazily(x, y, k):
+    return sum([y[3] * v for v in x[:k]])
+
+
+@pytest.mark.parametrize(
+    ("f", "fits", "does_not"),
+    [
+        (of_no_elements, (np.ones(3), np.ones(4), 0), (np.ones(3), np.ones(3), 0)),
+        (stored_in_no_elements, (np.ones((3, 2)), 2, 0), (np.ones((3, 2)), 3, 0)),
+        (product_of_no_elements, (np.ones((2, 2)), 1, 0), (np.ones((2, 1)), 1, 0)),
+        (view_of_no_elements, (np.ones((2, 1)), np.array([0, 1]), 1), (np.ones((2, 1)), np.array([0, 5]), 1)),
+    ],
+)
+def test_an_index_beside_no_elements_is_checked(f, fits, does_not):
+    with uncompiled():
+        value = nb.adjoint(f).value_and_grad(*(a.copy() if isinstance(a, np.ndarray) else a for a in fits))[0]
+        assert value == f(*fits)
+        with pytest.raises(IndexError):
+            f(*does_not)
+        with pytest.raises(IndexError, match="out of bounds for axis"):
+            nb.adjoint(f).value_and_grad(*does_not)
+        assert nb.adjoint(lazily).value_and_grad(np.ones(3), np.ones(3), 0)[0] == 0.0  # Python does not evaluate it

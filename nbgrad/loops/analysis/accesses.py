@@ -136,7 +136,22 @@ class Accesses:
 
     def _add_accesses(self, array: str, index: tuple[Term, ...], s: Statement, path: Path, where: str) -> None:
         for axis, part in enumerate(index):
-            self.accesses.append(Access(part, Length(array, axis), s, path, f"axis {axis} of {array}", where))
+            at, way = self._evaluated_before_loops(part, s, path)
+            what = f"axis {axis} of {self.f.copied_from.get(array, array)}"
+            self.accesses.append(Access(part, Length(array, axis), at, way, what, where))
+
+    def _evaluated_before_loops(self, index: Term, s: Statement, path: Path) -> tuple[Statement, Path]:
+        """Where Python evaluates an index: once, before the loops over the elements of an array expression, which may
+        have none, if nothing in it changes there."""
+        while (
+            path
+            and isinstance(loop := path[-1], Loop)
+            and loop.index
+            and not loop.target
+            and not (index.named & self.written[loop].keys())
+        ):
+            s, path = loop, path[:-1]
+        return s, path
 
     def _resized_in(self, *terms: Term) -> set[str]:
         """The arrays in an expression whose length changes."""

@@ -113,7 +113,7 @@ class IndexBounds(IndexFacts):
                 if guard.sufficient_conditions is not None:
                     guards = [(p, guard)]
                     break
-        ahead = any(isinstance(p, Loop) and p.parallel for p in a.path) or self._determines_trip_count(a.statement)
+        ahead = any(isinstance(p, Loop) and p.parallel for p in a.path) or self._determines_trip_count(a)
         if guards and (ahead or guards[0][1].sufficient_conditions is not None):
             loop, guard = guards[0]
             self._add(self.before.setdefault(loop, []), guard)
@@ -129,9 +129,15 @@ class IndexBounds(IndexFacts):
             self._add(self.after_iteration.setdefault(s, []), guard)
         self._add(self.before.setdefault(self._check_point(a), []), guard)
 
-    def _determines_trip_count(self, s: Statement) -> bool:
-        """Whether `s` determines a trip count: iterations may be counted before the loops."""
-        return isinstance(s, Loop) or (isinstance(s, Assign) and s.name in self.trip_count_scalars)
+    def _determines_trip_count(self, a: Access) -> bool:
+        """Whether a trip count depends on an access: iterations may be counted before the loops."""
+        match a.statement:
+            case Loop(_, start, stop, step, test):
+                bounds = [t for t in (start, stop, step, test) if t is not None]
+                return any(isinstance(t, Element) and a.index in t.index for t in subterms(*bounds))
+            case Assign(name):
+                return name in self.trip_count_scalars
+        return False
 
     @cached_property
     def trip_count_scalars(self) -> set[str]:
