@@ -221,6 +221,7 @@ def test_empty():
         lambda x, a, n: max(x[:n]) * 2.0,
         lambda x, a, n: x[np.argmin(x[1 : n + 1])],
         lambda x, a, n: np.sum(a[:, :n].max(axis=1)),
+        lambda x, a, n: np.sum(np.argmax(a[:n, :n], axis=0)) + x[0],
         lambda x, a, n: np.min(x[x > 1e9 * (1 - n)]),
         lambda x, a, n: min([v for v in x if v > 1e9 * (1 - n)]),
     ],

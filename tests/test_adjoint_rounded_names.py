@@ -90,7 +90,26 @@ def number_first(x, w):
     return s * p
 
 
+def bisected(x, y):
+    """`mid` is a float where `lo` and `hi` are taken for the floats that they were."""
+    lo, total = x[0], 0.0
+    hi = x[x.size - 1]
+    span = hi - lo
+    for t in range(y.size):
+        lo = 0
+        hi = x.size - 1
+        while hi - lo > 1:
+            mid = (lo + hi) // 2
+            if x[mid] <= y[t]:
+                lo = mid
+            else:
+                hi = mid
+        total += (y[t] - x[lo]) / (x[hi] - x[lo]) * span
+    return total
+
+
 PROGRAMS = {
+    "bisected": (bisected, np.array([0.1, 0.4, 0.7, 1.3, 2.0]), np.array([0.5, 1.4])),
     "in_expressions": (in_expressions, np.array([0.9, 1.5, 1.7, 2.1]), 1.3),
     "number_first": (number_first, np.array([0.9, 1.5, 1.7]), 1.3),
     "interval_stack": (interval_stack, normal(5), 0.8),
@@ -118,5 +137,6 @@ def test_a_float_that_is_an_index_is_refused():
         j = j + 1.0
         return x[j]
 
-    with pytest.raises(TraceError, match=r"the float j where an integer is expected in 'return x\[j\]'; pass"):
+    line = rest.__code__.co_firstlineno + 6
+    with pytest.raises(TraceError, match=rf"line {line}: the float j where an integer is expected in 'return x\[j\]'"):
         nb.adjoint(rest).value_and_grad(np.ones(4))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from loop_checks import check_derivatives
-from loop_programs import uncompiled
+from loop_programs import agrees, uncompiled
 from programs.data import normal
 
 import nbgrad as nb
@@ -231,3 +231,46 @@ def test_updates_in_place():
     with pytest.raises(ValueError, match="different lengths"):
         adj.value_and_grad(y, x)
     np.testing.assert_array_equal(y, before)
+
+
+def eliminated(a):
+    for k in range(a.shape[0] - 1):
+        a[k + 1 :, k : k + 1] /= a[k, k]
+        a[k + 1 :, k + 1 :] -= a[k + 1 :, k : k + 1] * a[k : k + 1, k + 1 :]
+    return np.sum(a * a)
+
+
+def around_each(a, x):
+    total = 0.0
+    for k in range(a.shape[1]):
+        total += np.sum((a - a[:, k : k + 1]) ** 2 * a[k : k + 1]) + np.sum(x * x[k : k + 1])
+        a[:, k : k + 1] = a[:, k : k + 1] * x[k : k + 1] + x[k]
+        total += np.sum(np.where(a[k : k + 1] > 0.0, a, a[:, k : k + 1] + 1.0))
+    return total
+
+
+def past_the_end(a, x):
+    total = 0.0
+    for k in range(x.size + 2):
+        total += np.sum(x[k : k + 1] ** 2) + np.sum(a[k : k + 1, 0])
+    return total
+
+
+def of_no_row(a, x):
+    total = 0.0
+    for k in range(a.shape[0] + 1):
+        total += np.sum(a[k : k + 1] * a)
+    return total + x[0]
+
+
+def test_one_element_at_a_counter():
+    rng = np.random.default_rng(4)
+    a, x = rng.normal(size=(4, 4)) + 4.0 * np.eye(4), rng.normal(size=4)
+    with uncompiled():
+        assert agrees(eliminated, (a,))
+        assert agrees(around_each, (a, x))
+        assert agrees(past_the_end, (a, x))
+        with pytest.raises(ValueError, match="broadcast"):
+            of_no_row(a, x)
+        with pytest.raises(ValueError, match="arrays of different lengths"):
+            nb.adjoint(of_no_row).value_and_grad(a, x)

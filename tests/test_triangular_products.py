@@ -290,3 +290,16 @@ def test_what_is_outside_of_a_triangle_is_not_used():
     add_triangular_product(c, a, b, 1.0, True, 1)
     np.testing.assert_allclose(c[:10], expected[:10], rtol=1e-11, atol=1e-12)
     assert not np.isfinite(c[10:]).any()
+
+
+def of_given_size(a, b):
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(i + 1, a.shape[0]):
+                b[i, j] += a[k, i] * b[k, j]
+    return np.sum(b * b)
+
+
+def test_an_index_out_of_range_is_told_of_the_array_of_the_user():
+    with uncompiled(), pytest.raises(IndexError, match="index 5 is out of bounds for axis 0 of b with size 5"):
+        nb.adjoint(of_given_size).value_and_grad(np.ones((6, 6)), np.ones((5, 4)))

@@ -12,7 +12,7 @@ from ..ir.names import called
 from ..ir.statements import Block, Check, Like, Loop, Store
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Term, Variable, subterms
 from .tuple_arguments import Form
-from .views import Axis, View, add_indices, axis_length, multiply_indices, raw_length
+from .views import Axis, View, add_indices, axis_length, holds_at_most_one, multiply_indices, raw_length
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -308,14 +308,14 @@ class Elementwise:
         return AxisLoop(self.low.names.fresh("k"), axis, raw_length(axis))
 
     def result_axes(self, tree: ArrayExpr) -> list[Axis]:
-        """For each axis of `tree`, that of the first leaf whose length is not known to be 1."""
-        first: list[Axis | None] = [None] * tree.rank
+        """For each axis of `tree`, that of the first leaf whose length is not known to be 1, or may be larger."""
+        first = [Axis(ZERO, ONE)] * tree.rank
         for leaf in sorted(leaves(tree), key=lambda n: -n.rank):
             for d in range(leaf.rank):
-                at = d + tree.rank - leaf.rank
-                if first[at] is None and not _has_unit_length(leaf, d):
-                    first[at] = _axis(leaf, d)
-        return [a or Axis(ZERO, ONE) for a in first]
+                at, axis = d + tree.rank - leaf.rank, _axis(leaf, d)
+                if raw_length(first[at]) is ONE or (holds_at_most_one(first[at]) and not holds_at_most_one(axis)):
+                    first[at] = first[at] if raw_length(axis) is ONE else axis
+        return first
 
     def lengths(self, tree: ArrayExpr) -> list[Term]:
         """The length of each axis of `tree`."""
@@ -342,12 +342,20 @@ class Elementwise:
             self.comparing_mask,
             self.comparing_mask or (isinstance(tree, Leaf) and tree.masked),
         )
+        single = []
         for d, t in enumerate(mine):
-            if not _has_unit_length(tree, d) or self.comparing_mask:
-                pair = raw_length(_axis(tree, d)), t.size
-                if not self.comparing_mask and pair[0] is not pair[1]:
-                    self.low.lowered_function.compared_lengths.append(pair)
-                self.require_equal_lengths(*pair)
+            axis = _axis(tree, d)
+            length = raw_length(axis)
+            single.append(length is ONE)
+            if self.comparing_mask:
+                self.require_equal_lengths(length, t.size)
+            elif length is not ONE and holds_at_most_one(axis) and not holds_at_most_one(t.axis):
+                single[-1] = True
+                self.require_equal_lengths(length, ONE)
+            elif length is not ONE:
+                if length is not t.size:
+                    self.low.lowered_function.compared_lengths.append((length, t.size))
+                self.require_equal_lengths(length, t.size)
         self.comparing_mask = masks
         if isinstance(tree, FromFunction):
             if tree.build is None:  # uninitialised
@@ -358,9 +366,9 @@ class Elementwise:
                     self.note_overlap(read)
             return made
         assert isinstance(tree, Leaf)
-        single = [tree.view.order[d] is not None and _has_unit_length(tree, d) for d in range(tree.rank)]
+        axes = [tree.view.axis(d) for d in range(tree.rank)]
         element = tree.view.at(
-            [tree.view.axis(d).start if single[d] else t.index_along(tree.view.axis(d)) for d, t in enumerate(mine)]
+            [a.start if one else t.index_along(a) for a, one, t in zip(axes, single, mine, strict=True)]
         )
         self.note_overlap(element)
         return element
@@ -488,8 +496,3 @@ def _axis(leaf: ArrayExpr, d: int) -> Axis:
         return Axis(ZERO, leaf.sizes[d])
     assert isinstance(leaf, Leaf)
     return leaf.view.axis(d)
-
-
-def _has_unit_length(leaf: ArrayExpr, d: int) -> bool:
-    """Whether axis `d` is known to have length 1, so that it broadcasts."""
-    return raw_length(_axis(leaf, d)) is ONE

@@ -49,6 +49,8 @@ __all__ = ["Reductions"]
 
 #: Reductions over all axes, or over one.
 _OVER_AXES = (np.sum, np.prod, np.mean, np.std, np.var, np.max, np.min, np.argmax, np.argmin, np.any, np.all)
+#: Those that an array without elements has none of.
+_EXTREMA = (np.max, np.min, np.amax, np.amin, np.argmax, np.argmin)
 #: The arguments after the array, where they are not `axis` and `keepdims`; only the first may be given by position.
 _PARAMETERS: dict[object, tuple[str, ...]] = {
     np.linalg.norm: ("ord", "axis", "keepdims"), np.std: ("axis", "ddof", "keepdims"),
@@ -200,6 +202,8 @@ class Reductions:
     def reduce_axes(self, tree: ArrayExpr, called: object, axes: list[int], kept: bool, hint: str) -> ArrayExpr:
         self.loops.loop_over(tree)
         loops = self.loops.axis_loops
+        if called in _EXTREMA:
+            check_not_empty(self.low, self.node, [loops[d].size for d in axes], tree.rank)
         if len(axes) == tree.rank:
             total = self.reduce_over(tree, called, loops, loops)
             return FromFunction([ONE] * tree.rank, lambda *_: total) if kept else Scalar(total)
@@ -247,7 +251,7 @@ class Reductions:
 
     def reduce_over(self, tree: ArrayExpr, called: object, axis_loops: list[AxisLoop], every: list[AxisLoop]) -> Term:
         """The reduction over `axis_loops` of the elements at the counters of `every`."""
-        if called in (np.max, np.min, np.amax, np.amin, np.argmax, np.argmin):
+        if called in _EXTREMA:
             return self.lower_extremum(tree, called, axis_loops, every)
         if called in (np.any, np.all):
             return self.any_or_all(tree, called is np.any, axis_loops, every)
@@ -311,7 +315,6 @@ class Reductions:
         self, tree: ArrayExpr, called: object, axis_loops: list[AxisLoop], every: list[AxisLoop]
     ) -> Term:
         """The extremum or its index: a search for the index, then a read there, which has the derivative."""
-        check_not_empty(self.low, self.node, [t.size for t in axis_loops], len(every))
         best_index = {t.counter: self.new_accumulator("place", t.axis.start).name for t in axis_loops}
         at_best = [AxisLoop(best_index[t.counter], t.axis, t.size) if t.counter in best_index else t for t in every]
         best = self.new_accumulator("best", self.loops.element(tree, at_best))

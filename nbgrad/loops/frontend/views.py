@@ -7,10 +7,10 @@ from functools import reduce
 
 from ..ir.affine import distance, is_length, minus, offset, plus, total
 from ..ir.names import called
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, Element, Select, Term, Unary, integer
+from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Call, Compare, Constant, Element, Select, Term, Unary, integer
 
 __all__ = ["NUMBERS", "Axis", "View", "add_indices", "axis_length", "compose", "fold_negation", "from_either_end",
-           "multiply_indices", "product", "raw_length"]  # fmt: skip
+           "holds_at_most_one", "multiply_indices", "product", "raw_length"]  # fmt: skip
 
 NUMBERS = (bool, int, float)
 
@@ -94,6 +94,14 @@ def axis_length(axis: Axis) -> Term:
     from_zero = axis.start is ZERO and not isinstance(axis.stop, Binary)
     nonnegative = from_zero or is_length(length) or isinstance(length, Constant)
     return length if nonnegative else called(max, length, ZERO)
+
+
+def holds_at_most_one(axis: Axis) -> bool:
+    """Whether it is known to have one element, or one or none, as ``k:k + 1``: it broadcasts."""
+    match axis.stop:
+        case Call(function, (bound, _)) if function.value is min:  # clipped to the array
+            return axis.step is ONE and distance(bound, axis.start) == 1
+    return raw_length(axis) is ONE
 
 
 def compose(axis: Axis, start: Term, stop: Term, step: Term) -> Axis:

@@ -18,6 +18,7 @@ from .names import called
 from .statements import (
     Alloc,
     Assign,
+    Block,
     Call,
     Check,
     Function,
@@ -29,6 +30,7 @@ from .statements import (
     Store,
     Swap,
     map_terms,
+    nested_blocks,
     terms_of,
     walk,
 )
@@ -46,6 +48,7 @@ from .terms import (
     Term,
     Unary,
     Variable,
+    reads,
     subterms,
 )
 from .terms import Call as CallTerm
@@ -66,7 +69,7 @@ DTYPES = {
 
 
 class IntegerExpected(TraceError):
-    """The error for a float as an index or a bound; `names` are the names in it."""
+    """The error for a float as an index or a bound; `names` are those in it, and those that they are floats by."""
 
     def __init__(self, message: str, names: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -220,8 +223,33 @@ def _require_integers(terms: Iterable[Term], s: Statement, f: Function, of_array
         kind = kind_of(t, f)
         if kind == "float" or (kind == "bool" and of_array):
             what = f"the {'float' if kind == 'float' else 'truth value'} {t} where an integer is expected"
-            where = f" in '{s.line}'" if s.line else ""
-            raise IntegerExpected(f"adjoint: {f.where}: {what}{where}; pass an integer, or write int(...)", t.named)
+            location, line = _location(f.body, s, "") or ("", "")
+            what += f" in '{line}'" if line else ""
+            message = f"adjoint: {location or f.where}: {what}; pass an integer, or write int(...)"
+            raise IntegerExpected(message, _float_sources(f, t.named))
+
+
+def _location(block: Block, s: Statement, where: str) -> tuple[str, str] | None:
+    """The file and line of a statement, and what is written there; None if the statement is not in this block."""
+    for t in block:
+        where = t.source_location or where
+        if t is s:
+            file_and_line, colon, text = where.partition(": ")
+            return (file_and_line, text) if colon else ("", s.line)
+        for inner in nested_blocks(t):
+            if (found := _location(inner, s, where)) is not None:
+                return found
+    return None
+
+
+def _float_sources(f: Function, names: Iterable[str]) -> set[str]:
+    """Names, and the floats from which they are computed."""
+    found, new = set[str](), set(names)
+    while new:
+        found |= new
+        values = [s.value for s in walk(f.body) if isinstance(s, Assign) and s.name in new]
+        new = {n for n in reads(*values) if f.kinds.get(n) == "float" and not f.ranks.get(n)} - found
+    return found
 
 
 def kind_of(term: Term, f: Function) -> str:

@@ -149,6 +149,7 @@ def _copies(f: Function, nest: Nest, own: Nest) -> Block:
         rows.body = [columns]
         loops.append(rows)
         f.ranks[copied.array], f.kinds[copied.array] = 2, "float"
+        f.copied_from[copied.array] = f.copied_from.get(e.array, e.array)
         at = _place(f, nest)
         shape = Length(e.array, 0), Length(e.array, 1)
         f.body.insert(at, Alloc(copied.array, shape, DTYPES["float"], "", "float"))
