@@ -95,6 +95,46 @@ def convolution(x, w, y):
     return np.sum(y * y)
 
 
+def with_one_name(a, b, c, alpha):
+    n, m = c.shape
+    d = np.empty((n, n))
+    for i in range(n):
+        for j in range(m):
+            s = 0.0
+            for k in range(a.shape[1]):
+                s += a[i, k] * b[k, j]
+            c[i, j] = s
+    for i in range(n):
+        for j in range(n):
+            s = 0.0
+            for k in range(m):
+                s -= c[i, k] * c[j, k]
+            d[i, j] = s
+    s = alpha * np.sum(d)
+    return s * np.sum(c * c)
+
+
+def in_blocks(a, b, q):
+    h, (n, m) = 5 * q, (a.shape[0], b.shape[1])
+    c = np.zeros((n, m))
+    for i in range(0, n, h):
+        for j in range(0, m, h):
+            for k in range(0, a.shape[1], h):
+                for ii in range(i, min(i + h, n)):
+                    for jj in range(j, min(j + h, m)):
+                        for kk in range(k, min(k + h, a.shape[1])):
+                            c[ii, jj] += a[ii, kk] * b[kk, jj]
+    return np.sum(c * c)
+
+
+def in_sliced_blocks(a, b, h):
+    c = np.zeros((a.shape[0], b.shape[1]))
+    for i in range(0, a.shape[0], h):
+        for k in range(0, a.shape[1], h):
+            c[i : i + h] += a[i : i + h, k : k + h] @ b[k : k + h]
+    return np.sum(c * c)
+
+
 def program(name, sizes):
     """A function and its arguments."""
     n, k, m = sizes
@@ -103,6 +143,8 @@ def program(name, sizes):
         recurrent: [(n, n), (n, m), None],
         of_a_stack: [(3, n, k), (k, m)],
         in_parallel: [(3, n, k), (k, m)],
+        in_blocks: [(n, k), (k, m), None],
+        in_sliced_blocks: [(n, k), (k, m), None],
         with_itself: [(n, k)],
         chain: [(n, k), (m, n), (k, m)],
         convolution: [(2, k, 7, m + 2), (n, k, 2, 3), (2, n, 6, m)],
@@ -125,6 +167,9 @@ PROGRAMS = [
     with_itself,
     chain,
     convolution,
+    with_one_name,
+    in_blocks,
+    in_sliced_blocks,
 ]
 
 

@@ -97,6 +97,26 @@ def covariance_of_scalars(a, b, c, alpha):
     return np.sum(np.sin(c))
 
 
+def mirrored(a, b, c, alpha):
+    n, m = a.shape
+    for i in range(m):
+        for j in range(i, m):
+            s = c[i, j]
+            for k in range(n):
+                s += a[k, i] * a[k, j]
+            c[i, j] = s
+            c[j, i] = s
+    for i in range(m):
+        for j in range(i):
+            s = 0.0
+            for k in range(n):
+                s -= a[i, k] * b[j, k]
+            b[i, j] += 0.2 * i * j
+            c[i, j] += s
+            c[j, i] = alpha * c[i, j]
+    return np.sum(np.sin(c) * b)
+
+
 def lower_times_vectors(a, b, c, alpha):
     n, m = b.shape
     for i in range(n):
@@ -117,6 +137,7 @@ PROGRAMS = [
     symmetric,
     covariance,
     covariance_of_scalars,
+    mirrored,
     lower_times_vectors,
 ]
 

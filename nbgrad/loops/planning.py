@@ -57,6 +57,7 @@ def plan_tangents(f: Function, wrt: set[str]) -> Plan:
 def _prepare(f: Function, wrt: set[str]) -> None:
     """The passes whose form of the function later ones keep: they run once."""
     run_pass(Pass.COUNTED_LOOPS, count_loops, f)
+    run_pass(Pass.RENAMING, rename_reassigned, f)  # sums of several loops may have one name
     run_pass(Pass.MATRIX_PRODUCTS, isolate_products, f)
     rename_private_scalars(f)
     checked(f, "privatization of scalars")

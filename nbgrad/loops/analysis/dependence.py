@@ -9,10 +9,10 @@ the read comes first and the indices are equal.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 
-from ..ir.affine import distance, is_length, offset
+from ..ir.affine import distance, is_length, offset, plus
 from ..ir.linear_inequalities import Form, System, is_infeasible, less_or_equal, linear, system, test_forms
 from ..ir.statements import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, Swap, walk, writes
 from ..ir.terms import Length, Term, Variable
@@ -330,18 +330,17 @@ def _constant_step(loop: Loop) -> int:
     return k if base is None and loop.index else 0
 
 
-def lower_bound(term: Term, loops: tuple[Loop, ...]) -> int | None:
-    """A lower bound of an integer expression, or None."""
+def lower_bound(term: Term, loops: tuple[Loop, ...], lengths: Collection[str] = ()) -> int | None:
+    """A lower bound of an integer expression, or None; scalars in `lengths` are lengths."""
     base, k = offset(term)
-    if base is None or is_length(base):
+    if base is None or is_length(base) or (isinstance(base, Variable) and base.name in lengths):
         return k
     for depth, loop in enumerate(loops):
         if isinstance(base, Variable) and loop.index == base.name:
             step = _constant_step(loop)
-            if not step:
-                return None
-            low = lower_bound(loop.start if step > 0 else loop.stop, loops[:depth])
-            return None if low is None else low + k + (0 if step > 0 else 1)
+            ends = [loop.start] * (step >= 0) + [plus(loop.stop, 1)] * (step <= 0)  # both, if it is unknown
+            found = [low for end in ends if (low := lower_bound(end, loops[:depth], lengths)) is not None]
+            return min(found) + k if len(found) == len(ends) else None
     return None
 
 

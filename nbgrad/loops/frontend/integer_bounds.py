@@ -35,6 +35,8 @@ class IntegerBounds:
         name = name_of(base)
         if name in self.shared.length_upper_bounds:  # a length
             return k >= 0
+        if name in self.shared.positive:
+            return k >= -1
         if name in self.shared.ranges:
             return self.nonnegative(plus(self.shared.ranges[name][0], k))
         known = self.shared.known_integers.get(name, base)

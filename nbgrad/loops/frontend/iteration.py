@@ -390,13 +390,14 @@ class Iteration(Unrolling):
         breaks = any(contains_jump(b, ast.Break) for b in body)
         stop = self.names.fresh("stop") if breaks else ""
         start, end, step = map(self.bound, bounds)
+        positive = len(self.shared.positive)
         if index:
             self.shared.induction_variables.append(index)
-            base, by = offset(step)
             changed = {self.rename.get(n, n) for n in stored_names(body)}
-            if base is None and by and changed.isdisjoint(start.reads | end.reads):
-                last = plus(end, -1) if by > 0 else plus(start, 0)
-                self.shared.ranges[index] = (start if by > 0 else plus(end, 1), last)
+            if changed.isdisjoint(start.reads | end.reads | step.reads):
+                self.shared.ranges[index] = self.range_of(start, end, step)
+                if isinstance(step, Variable) and start is ZERO and self.nonnegative(end):  # else no iterations
+                    self.shared.positive.append(step.name)
         self.break_flags.append(stop)
         self.skip_flags.append([])
         self.arrays_before_loops.append(dict(self.arrays))
@@ -412,6 +413,7 @@ class Iteration(Unrolling):
         if index:
             self.shared.induction_variables.remove(index)
             self.shared.ranges.pop(index, None)
+            del self.shared.positive[positive:]
         parallel = parallel and not any(isinstance(p, Print) for p in walk(inner))
         loop = Loop(index, start, end, step, test, inner, stop, parallel=parallel, line=line)
         loop.target = loop_target_text(s) if isinstance(s, ast.For) else ""
@@ -425,6 +427,14 @@ class Iteration(Unrolling):
             self.out.append(Assign(stop, FALSE))
         self.out.append(loop)
         check_filled(self, s)
+
+    def range_of(self, start: Term, end: Term, step: Term) -> tuple[Term, Term]:
+        """The least and the largest value of a counter, in the iterations that there are."""
+        first, last = plus(end, 1), plus(end, -1)
+        base, by = offset(step)
+        if self.nonnegative(step):
+            return start, last
+        return (first, start) if base is None and by < 0 else (call_of(min, start, first), call_of(max, start, last))
 
     def bound(self, term: Term) -> Term:
         """A bound of a loop, in a variable if it binds looser than a sum."""

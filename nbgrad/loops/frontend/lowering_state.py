@@ -44,6 +44,7 @@ class LoweringState:
     varying_axes: dict[str, set[int]] = field(default_factory=dict)  # those axes, for each array that holds a result
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
     ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
+    positive: list[str] = field(default_factory=list)  # integers that are larger than 0 in this loop
     known_integers: dict[str, Term] = field(default_factory=dict)  # integers as expressions of constants
     memory_orders: dict[str, Order] = field(default_factory=dict)  # of local arrays that are not in C order for certain
     sharings: list[Sharing] = field(default_factory=list)  # what shares elements in C order only

@@ -5,6 +5,7 @@ Also checks what depends on kinds: operators, indices, loop bounds, and integers
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -66,6 +67,9 @@ DTYPES = {
     "int": Global("np.int64", np.int64),
     "bool": Global("np.bool_", np.bool_),
 }
+
+#: The file and line of a statement, and what is written there.
+_LOCATION = re.compile(r"(.*?, line \d+): (.*)", re.DOTALL)
 
 
 class IntegerExpected(TraceError):
@@ -234,11 +238,11 @@ def _location(block: Block, s: Statement, where: str) -> tuple[str, str] | None:
     for t in block:
         where = t.source_location or where
         if t is s:
-            file_and_line, colon, text = where.partition(": ")
-            return (file_and_line, text) if colon else ("", s.line)
+            found = _LOCATION.fullmatch(where)
+            return (found[1], found[2]) if found else ("", s.line)
         for inner in nested_blocks(t):
-            if (found := _location(inner, s, where)) is not None:
-                return found
+            if (inside := _location(inner, s, where)) is not None:
+                return inside
     return None
 
 

@@ -31,6 +31,7 @@ from ..ir.statements import (
     enclosing_loops,
     mentions,
     nested_blocks,
+    uses,
     walk,
 )
 from ..ir.statements import names_written as written_in
@@ -217,13 +218,18 @@ def _from_scalar(f: Function, nest: Nest, around: tuple[Loop, ...]) -> Block | N
         return None
     outer, last = nest.loops[:depth], stores[0]
     array, total = last.array, accumulated(last.target, last.value)
-    once = len(stores) == 1 and all(_axis(last.index, p) is not None for p in outer)  # each element
-    direct = once and not nest.parts.others
+    whole = last.value is Variable(name)
+    halves = [replace(s, value=substitute(s.value, {Variable(name): last.target} if whole else {})) for s in stores[1:]]
+    mirrored = all(_mirrors(s, last.target, outer) and name not in uses(s) for s in halves)
+    once = all(_axis(last.index, p) is not None for p in outer)  # each element
+    direct = once and mirrored and not nest.parts.others
+    after: Block = [_around(outer, *halves)] if halves else []
     if direct and zero and total and total[1] is Variable(name):
-        return _assembled(f, nest, last.target, [], [], nest.sign * total[0], around)
-    if direct and last.value is Variable(name) and (array not in start.value.reads or start.value is last.target):
+        return _assembled(f, nest, last.target, [], after, nest.sign * total[0], around)
+    if direct and whole and (array not in start.value.reads or start.value is last.target):
         first: Block = [] if start.value is last.target else [_around(outer, replace(last, value=start.value))]
-        return _assembled(f, nest, last.target, first, [], nest.sign, around)
+        return _assembled(f, nest, last.target, first, after, nest.sign, around)
+    once &= len(stores) == 1
     changed = {s.array for s in stores}
     before = set() if once and all(i == last.index for i in elements_in(start.value, array)) else changed
     if changed & reads(*nest.parts.others) or before & start.value.reads or (nest.parts.others and not zero):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from itertools import product as pairs
 from typing import NamedTuple
 
 from ..analysis.dependence import lower_bound
-from ..ir.affine import minus, offset
+from ..ir.affine import distance as apart
+from ..ir.affine import is_length, minus, offset
 from ..ir.matrix_products import Factors, Product, Range, added, shift, triangle
-from ..ir.statements import Alloc, Assign, Block, Function, Loop, Store
-from ..ir.terms import Element, Length, reads
+from ..ir.statements import Alloc, Assign, Block, Function, Loop, Store, walk, writes
+from ..ir.terms import Element, Length, Unary, Variable, reads
 
 __all__ = ["Nest", "Order", "order", "ranges_of"]
 
@@ -43,7 +46,7 @@ def ranges_of(loops: list[Loop]) -> list[Range]:
 def order(f: Function, nest: Nest, target: Element, around: tuple[Loop, ...]) -> Order | None:
     """The order of the innermost loops, with those along the last axes last, and none inside of one whose bounds depend
     on it; None if they are best left as they are."""
-    found = _by_rows(nest, target) if len(nest.loops) == 2 else _of_matrices(nest, target, around)
+    found = _by_rows(nest, target) if len(nest.loops) == 2 else _of_matrices(f, nest, target, around)
     if found is None or _is_small(f, nest, found):
         return None
     bounds = triangle(ranges_of(nest.loops))
@@ -74,8 +77,9 @@ def _by_rows(nest: Nest, target: Element) -> Order | None:
     return Order((inner.index, outer.index), nest.parts._replace(left=left, right=right))
 
 
-def _of_matrices(nest: Nest, target: Element, around: tuple[Loop, ...]) -> Order | None:
+def _of_matrices(f: Function, nest: Nest, target: Element, around: tuple[Loop, ...]) -> Order | None:
     """The three loops of a product of matrices."""
+    lengths = _lengths(f)
     left, right = nest.parts.left, nest.parts.right
     names = [p.index for p in nest.loops]
     free = reads(*target.index)
@@ -87,7 +91,7 @@ def _of_matrices(nest: Nest, target: Element, around: tuple[Loop, ...]) -> Order
         inner = [n for n in names if n in (of_one & of_other) - free]
         for (row, column), k in pairs(pairs(rows, columns), inner):
             indexed = ((target, row, column), (one, row, k), (other, k, column))
-            if not all(_is_matrix(e, a, b, (row, column, k), nest, around) for e, a, b in indexed):
+            if not all(_is_matrix(e, a, b, (row, column, k), nest, around, lengths) for e, a, b in indexed):
                 continue
             last = [e.index[-1] for e in (target, one, other)]
             score = sum(shift(i, n) is not None for i, n in zip(last, (column, k, column), strict=True))
@@ -96,8 +100,28 @@ def _of_matrices(nest: Nest, target: Element, around: tuple[Loop, ...]) -> Order
     return best and best[1]
 
 
-def _is_matrix(e: Element, row: str, column: str, three: tuple[str, ...], nest: Nest, around: tuple[Loop, ...]) -> bool:
-    """Whether the elements for all values of two loop variables are a matrix, in range of non-negative indices."""
+def _lengths(f: Function) -> set[str]:
+    """The scalars that are lengths of arrays."""
+    times = Counter(n for s in walk(f.body) for n in writes(s))
+    found: set[str] = set()
+    for s in f.body:
+        if isinstance(s, Assign) and times[s.name] == 1:
+            known = is_length(s.value) or (isinstance(s.value, Variable) and s.value.name in found)
+            found |= {s.name} if known else set()
+    return found
+
+
+def _is_matrix(
+    e: Element,
+    row: str,
+    column: str,
+    three: tuple[str, ...],
+    nest: Nest,
+    around: tuple[Loop, ...],
+    lengths: Collection[str],
+) -> bool:
+    """Whether the elements for all values of two loop variables are a matrix, in range of non-negative indices; scalars
+    in `lengths` are lengths."""
     loops = {p.index: p for p in nest.loops}
     found = []
     for index in e.index:
@@ -107,7 +131,10 @@ def _is_matrix(e: Element, row: str, column: str, three: tuple[str, ...], nest: 
         distance = shift(index, here[0])
         if len(here) != 1 or distance is None:
             return False
-        low = lower_bound(added(loops[here[0]].start, distance), (*around, *nest.loops))
+        start = loops[here[0]].start
+        low = apart(start, distance.operand) if isinstance(distance, Unary) and distance.op == "-" else None
+        if low is None:
+            low = lower_bound(added(start, distance), (*around, *nest.loops), lengths)
         if low is None or low < 0:
             return False
         found += here
