@@ -286,3 +286,17 @@ def test_functions_and_values_called_str_repr_and_print(case, capsys):
     args = (U, 2.0) if "x, str" in source else (U,)
     checked(source, args, names)
     assert capsys.readouterr().out == ""
+
+
+def test_names_that_end_with_an_underscore_in_parallel_loops():
+    @numba.njit(parallel=True)
+    def standardized(image):
+        for n in numba.prange(image.shape[0]):
+            image_ = image[n]
+            image_ = image_ - np.mean(image_)
+            image[n] = image_ / np.std(image_)
+        return image
+
+    images = np.random.default_rng(3).normal(size=(3, 2, 4))
+    pull = nb.adjoint(standardized).vjp(images.copy())
+    np.testing.assert_allclose(pull(np.ones((3, 2, 4)))[0], 0.0, atol=1e-12)

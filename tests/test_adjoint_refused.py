@@ -59,7 +59,6 @@ AT_ONCE = {
     "np.sin(a)\nreturn a": "an expression without effect",
     "a > n\nreturn a": "an expression without effect",
     "seen = set()\nreturn a": "use an array of flags",
-    "return a if a > np.finfo(np.float64).eps else 0.0": "set it outside",
     "yield a": "a generator in 'yield a'; fill an array",
     "return absent(a)": "absent, which is not defined",
     "return missing.sin(a)": "missing, which is not defined",
@@ -68,11 +67,11 @@ AT_ONCE = {
     "for b, *c in ((a, n),):\n    a += b\nreturn a": "write the items one by one",
     "global q\nq = a\nreturn a": "pass and return the value",
     "if n:\n    import math\nreturn a": "import at the beginning of the function",
-    "s = slice(0, 2)\nreturn np.sum(x[s])": "write x[a:b]",
     "@math.sin\ndef g(t):\n    return t\nreturn g(a)": "a decorator",
     "return np.eye(3, 3, 0, np.float64, 1)[0, 0] * a": "0 to 4 may be given",
 }
 AT_THE_CALL = {
+    "return a if a > np.finfo(x.dtype).eps else 0.0": "name a type, as in np.finfo(np.float64)",
     "return x[[]].sum()": "an array without elements",
     "return f'{a}'": "'{a}', as a result in",
     "return a if f'{n}' == '3' else n": "'{n}' where a number is expected",

@@ -209,6 +209,7 @@ SPELLING = {
     ("frontend.subset_check", "startswith"): "advice in a message",
     ("frontend.subset_check", "endswith"): "advice in a message",
     ("memory", "findall"): "a file of the system's",
+    ("ir.names", "replace"): "what Numba makes of a name",
     ("ir.type_inference", "fullmatch"): "the location in an error",
     ("ir.statements", "search"): "which copies a message has to explain",
     ("ir.verify", "rpartition"): "which module the text of a function names",

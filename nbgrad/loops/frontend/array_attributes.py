@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Constant, Length, integer
+from . import number_limits  # noqa: F401
 from .array_expressions import ArrayExpr, Leaf, Op, Scalar, TupleExpr
 from .reshaping import contiguous, reshaped
 from .syntax import unparse

@@ -54,7 +54,7 @@ from .record_types import is_record
 from .records import attribute_of_record, item_of_record
 from .reshaping import with_plain_indices
 from .scope import UNCERTAIN, Pack
-from .slices import Slices
+from .slices import Slices, written_indices
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import children, is_new_axis, owner_of, unparse
@@ -414,13 +414,14 @@ class Expressions(Slices):
         if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Store) and self.plain_tuple(node.value):
             self.list_of_arrays(node.value.id)
         view = self.view(node.value)
-        indices = list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
-        pack = self.tuple_of(node.slice)
+        indices = written_indices(self, node.slice)
+        pack = self.tuple_of(node.slice) if node.slice in indices else None
+        makers = (ast.Call, ast.Subscript) if self.shared.of_tuples else ast.Call  # of tuples
         if pack is not None and pack.of is list:
             raise self.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")
         if pack is not None:  # a[index] with a tuple of integers
             indices = [Lowered(self.item(i)) for i in pack.items]
-        elif isinstance(node.slice, ast.Call) or (isinstance(node.slice, ast.Subscript) and self.shared.of_tuples):
+        elif node.slice in indices and isinstance(node.slice, makers):
             tree = self.tree(node.slice)
             if isinstance(tree, TupleExpr) and tree.tuple_class is list:
                 raise self.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")

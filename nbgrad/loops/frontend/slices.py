@@ -3,16 +3,51 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from ..ir.affine import distance, plus
 from ..ir.names import called
 from ..ir.statements import Check
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Compare, Constant, Term, Unary, integer
+from .array_expressions import ArrayExpr, Lowered, Static, TupleExpr
 from .captured_constants import CapturedConstants
+from .function_table import lowers
 from .syntax import unparse
 from .views import Axis, add_indices, axis_length, compose, fold_negation, from_either_end
 
-__all__ = ["Slices"]
+if TYPE_CHECKING:
+    from .calls import Calls
+    from .expressions import Expressions
+
+__all__ = ["Slices", "written_indices"]
+
+
+@lowers(slice, arguments=(1, 3))
+def _slice(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    """A slice, as a tuple of that class with its start, stop and step."""
+    written = [ast.Constant(None), *node.args] if len(node.args) == 1 else node.args
+    given = [Static(None) if isinstance(a, ast.Constant) and a.value is None else low.tree(a) for a in written]
+    return TupleExpr([*given, Static(None)][:3], slice)
+
+
+def written_indices(low: Expressions, index: ast.expr) -> list[ast.expr]:
+    """The indices of a subscript, with slices that have names, or are made by calls, as they are written in one."""
+    return [_as_written(low, i) for i in (index.elts if isinstance(index, ast.Tuple) else [index])]
+
+
+def _as_written(low: Expressions, index: ast.expr) -> ast.expr:
+    pack = low.tuple_of(index)
+    if pack is not None and pack.of is slice:
+        items = [low.item(i) for i in pack.items]
+    elif isinstance(index, ast.Call) and low.function_of(index.func) is slice:
+        items = low.tree(index).items  # type: ignore[attr-defined]
+    else:
+        return index
+    return ast.Slice(*[None if _is_none(t) else ast.copy_location(Lowered(t), index) for t in items])
+
+
+def _is_none(tree: ArrayExpr) -> bool:
+    return isinstance(tree, Static) and tree.value is None
 
 
 class Slices(CapturedConstants):
@@ -43,7 +78,7 @@ class Slices(CapturedConstants):
         """A slice with NumPy's meaning: negative ends count from the end, and ends are clipped to the array. (A start
         past the end or an end before the start needs no clipping: the loop has no iterations.)"""
         size = axis_length(axis)
-        step = ONE if part.step is None else fold_negation(self.value(part.step))
+        step = ONE if part.step is None else self.with_known_integers(fold_negation(self.value(part.step)))
         number = distance(step, ZERO)
         if not number:
             raise self.source.refuse(node, "a slice with a step that is not a constant", "write a loop over range")

@@ -35,6 +35,7 @@ from .lists_of_arrays import ListsOfArrays
 from .local_imports import take_imports
 from .match_statements import MatchStatements
 from .messages import Messages
+from .number_types import numpy_type
 from .print_statements import PrintStatements
 from .scipy_functions import known_ufunc
 from .source_check import lambda_definition, source_changed, source_lines
@@ -249,7 +250,7 @@ class Source:
 
     def differentiable(self, value: object) -> object:
         """What is lowered where `value` is called: a definition, a primitive whose rule is known; else the value."""
-        value = known_ufunc(adopted(uncached(value), self.generated))
+        value = known_ufunc(adopted(uncached(numpy_type(value)), self.generated))
         if not callable(value) or not isinstance(value, Hashable) or address_of_c_function(value) is not None:
             return value  # a C function has no hash
         return DEFINITIONS.get(value, value)

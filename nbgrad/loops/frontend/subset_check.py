@@ -59,7 +59,6 @@ _INSTEAD = {
 
 _ADVICE = {
     "print": "call it as a statement of its own",
-    "slice": "write x[a:b]",
     "np.random": "draw the random numbers before, and pass them as an array, or transform standard ones",
     "random": "draw the random numbers before, and pass them as an array, or transform standard ones",
     "np.linalg": "use solve, inv, det, cholesky, qr, eigh, svd, pinv, lstsq or norm, or write it as loops",
@@ -69,7 +68,6 @@ _ADVICE = {
     "sort": "sort before, or gather with an array of indices",
     "complex": "write the real and imaginary parts separately",
     "at": "add in a loop: for k in range(i.size): z[i[k]] += y[k]",
-    "finfo": "set it outside of the function: EPS = np.finfo(np.float64).eps",
     "dict": "use arrays, or a named tuple",
     "list": "make an array before, and fill it",
     "set": "use an array of flags",

@@ -115,11 +115,16 @@ class Names:
         new, k = name, self._last.get((name, number, of_theirs), number)
         if not plain:
             new, k = f"{name}{k}", k + 1
-        while new in self.taken or (new in self.callee_names and not of_theirs):
+        while new in self.taken or (new in self.callee_names and not of_theirs) or self._doubles_another(new):
             new, k = f"{name}{k}", k + 1
         self._last[name, number, of_theirs] = k
         self.taken.add(new)
         return new
+
+    def _doubles_another(self, name: str) -> bool:
+        """Whether two names differ in that one has twice the underscores: Numba compiles no parallel loop with both."""
+        double, half = name.replace("_", "__"), name.replace("__", "_")
+        return double != name and (double in self.taken or (half in self.taken and half.replace("_", "__") == name))
 
     def claim_free_name(self, name: str) -> str:
         """A name for a free variable: `name` if it is unused or used only for free variables, else a fresh one."""
