@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 from loop_checks import check_derivatives
-from loop_programs import uncompiled
+from loop_programs import agrees, uncompiled
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -429,3 +429,22 @@ def test_arrays_from_outside_have_the_elements_that_they_had(make, called_before
         assert adj.value_and_grad(x)[0] == pull.value == tangent.jvp((x,), (direction,))[0] == before
         assert np.ravel(pull(1.0)).tolist() == slope
         assert nb.adjoint(f).value_and_grad(x)[0] == f(x) != before
+
+
+def with_a_mask(x, mask=None):
+    total = 0.0
+    for i in range(1, x.size):
+        if x[i] < -1.0 or (mask is not None and mask[i] > mask[0]):
+            break
+        if i != 2 and (mask is None or mask[i] > 0.5):
+            total += x[i] ** 2
+        both = mask is not None and mask[i] > 0.1 and x[i] > 0.0
+        total += x[i] if both else 0.5 * x[i]
+    return total
+
+
+def test_operands_of_tests_that_are_not_evaluated():
+    x, mask = np.array([1.0, 0.5, -0.4, 3.0, -2.0, 1.0]), np.array([0.7, 0.6, 0.2, 0.55, 0.9, 0.1])
+    with uncompiled():
+        assert agrees(with_a_mask, (x,))
+        assert agrees(with_a_mask, (x, mask))

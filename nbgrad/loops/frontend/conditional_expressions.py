@@ -71,8 +71,9 @@ def lower_boolean(
     """Lower ``a and b`` or ``a or b``, whose operands `lower` makes terms of; statements that `b` needs go into a
     branch."""
     op = "and" if isinstance(node.op, ast.And) else "or"
-    result = lower(low, node.values[0])
-    for operand in node.values[1:]:
+    first, *others = _undecided(low, node)
+    result = lower(low, first)
+    for operand in others:
         value, before = _conditionally(low, partial(lower, low), operand)
         if before:
             name = Variable(low.fresh_scalar("truth", result, final=False))
@@ -82,6 +83,19 @@ def lower_boolean(
             operands = result.operands if isinstance(result, Logical) and result.op == op else (result,)
             result = Logical(op, (*operands, value))
     return Scalar(result)
+
+
+def _undecided(low: Expressions, node: ast.BoolOp) -> list[ast.expr]:
+    """The operands whose outcome is not known, up to the first that decides, or the last: ``mask is not None and
+    mask[i]`` without a mask is False."""
+    decides, kept = isinstance(node.op, ast.Or), list[ast.expr]()
+    for operand in node.values:
+        holds = static_truth(low, operand)
+        if holds is None or holds is decides or operand is node.values[-1]:
+            kept.append(operand)
+        if holds is decides:
+            break
+    return kept
 
 
 def evaluate_first(low: Expressions, test: ast.expr, outcome: bool) -> None:
