@@ -2,6 +2,7 @@
 
 import math
 
+import numba
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
@@ -140,3 +141,23 @@ def test_a_float_that_is_an_index_is_refused():
     line = rest.__code__.co_firstlineno + 6
     with pytest.raises(TraceError, match=rf"line {line}: the float j where an integer is expected in 'return x\[j\]'"):
         nb.adjoint(rest).value_and_grad(np.ones(4))
+
+
+@numba.njit
+def in_blocks(x, threads):
+    if threads == 1:
+        n = 1
+    else:
+        n = np.ceil(x.size / threads)
+    total = 0.0
+    for b in range(0, n):
+        total += x[b] ** 2
+    return total
+
+
+def test_ranges_of_numba_take_floats():
+    with uncompiled():
+        assert agrees(in_blocks, (np.arange(1.0, 8.0), 3))
+        assert agrees(in_blocks, (np.arange(1.0, 8.0), 1))
+        with pytest.raises(TraceError, match="the float n where an integer is expected"):
+            nb.adjoint(in_blocks.py_func).value_and_grad(np.arange(1.0, 8.0), 3)

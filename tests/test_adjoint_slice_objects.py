@@ -36,7 +36,7 @@ def by_branch(x, k):
         s = slice(0, k)
     else:
         s = slice(k, x.size)
-    return np.sum(x[s] ** 2)
+    return np.sum(x[s] ** 2) * (s.stop - s.start)
 
 
 def called_types(x, n):

@@ -11,7 +11,7 @@ from ..ir.affine import distance, minus, offset, plus
 from ..ir.names import called
 from ..ir.statements import Block, Check, Like, Loop, Store
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Term, Variable, subterms
-from .tuple_arguments import Form
+from .tuple_arguments import Form, fields_of
 from .views import Axis, View, add_indices, axis_length, holds_at_most_one, multiply_indices, raw_length
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class TupleExpr(ArrayExpr):
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return getattr(self.tuple_class, "_fields", ())
+        return fields_of(self.tuple_class)
 
 
 @dataclass(frozen=True)

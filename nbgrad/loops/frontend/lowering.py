@@ -125,7 +125,7 @@ def _lower_once(
     ranks = {own[p]: n for p, n in ranks.items()}
     name = identifier(source.name)
     program = Function(name, list(ranks), [], None, ranks, kinds, {}, where, names, None, own, source.options)
-    program.unit_axes, program.unsigned = unit_axes, unsigned
+    program.unit_axes, program.unsigned, program.rounds_bounds = unit_axes, unsigned, source.compiled
     options["float64_parameters"] = frozenset(own[p] for p in options["float64_parameters"])
     state = LoweringState(
         program,

@@ -42,6 +42,7 @@ from .lowering_state import LoweringState
 from .record_types import RecordType
 from .source import Source
 from .syntax import bound_to, first_name, stored_names, written_name
+from .tuple_arguments import fields_of
 from .views import Axis, View
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ class Pack:
 
     @property
     def fields(self) -> tuple[str, ...]:
-        return getattr(self.of, "_fields", ())
+        return fields_of(self.of)
 
     @property
     def names(self) -> set[str]:

@@ -23,6 +23,7 @@ __all__ = [
     "StaticArgument",
     "Structure",
     "argnum_indices",
+    "fields_of",
     "flatten_by_forms",
     "has_bools",
     "is_static",
@@ -375,3 +376,8 @@ def flatten_by_forms(forms: tuple[Form, ...], values: tuple) -> tuple:
 
 def _is_float(x: Any) -> bool:
     return isinstance(x, float | np.floating) or (isinstance(x, np.ndarray) and x.dtype.kind == "f")
+
+
+def fields_of(tuple_class: type) -> tuple[str, ...]:
+    """The names of the items of a named tuple, or of a slice, which is a tuple of its ends and its step here."""
+    return ("start", "stop", "step") if tuple_class is slice else getattr(tuple_class, "_fields", ())

@@ -132,10 +132,11 @@ def infer(f: Function) -> None:
             case Loop() if every.test is not None:
                 _check_operators(every.test, every, f, False)
         if isinstance(every, Loop) and every.index:
-            _require_integers((every.start, every.stop, every.step), every, f)
-            for part in ("start", "stop", "step"):  # Numba has ranges over bools, but no differences and no max
-                if kind_of(bound := getattr(every, part), f) == "bool":
+            rounded = ("bool", "float") if f.rounds_bounds else ("bool",)  # which have no differences and no max
+            for part in ("start", "stop", "step"):
+                if kind_of(bound := getattr(every, part), f) in rounded:
                     setattr(every, part, called(int, bound))
+            _require_integers((every.start, every.stop, every.step), every, f)
         elif isinstance(every, Store):
             for part_of_index in every.index:
                 _check_operators(part_of_index, every, f, False)
