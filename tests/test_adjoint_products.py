@@ -135,6 +135,22 @@ def in_sliced_blocks(a, b, h):
     return np.sum(c * c)
 
 
+def add_part(a, b, c):
+    for i in range(a.shape[0]):
+        for j in range(b.shape[1]):
+            for k in range(a.shape[1]):
+                c[i, j] += a[i, k] * b[k, j]
+
+
+def on_views(a, b, c, alpha):
+    h = 4
+    for i in range(0, a.shape[0], h):
+        for j in range(0, b.shape[1], h):
+            for k in range(0, a.shape[1], h):
+                add_part(a[i : i + h, k : k + h], b[k : k + h, j : j + h], c[i : i + h, j : j + h])
+    return alpha * np.sum(c * c)
+
+
 def program(name, sizes):
     """A function and its arguments."""
     n, k, m = sizes
@@ -170,6 +186,7 @@ PROGRAMS = [
     with_one_name,
     in_blocks,
     in_sliced_blocks,
+    on_views,
 ]
 
 
@@ -304,3 +321,26 @@ def test_parallel_and_serial_code_in_one_process():
     nb.adjoint(in_parallel).value_and_grad(*args)
     assert nb.adjoint(with_itself).value_and_grad(args[1])[0] == pytest.approx(with_itself(args[1]))
     assert nb.tangent(in_parallel).jvp(args, args)[0] == pytest.approx(in_parallel(*args))
+
+
+def of_views(a, b, c, n):
+    x, y, z = a[:n], b[:, :n], c[:n, :n]
+    for i in range(n):
+        for j in range(n):
+            for k in range(a.shape[1]):
+                z[i, j] += x[i, k] * y[k, j]
+    return np.sum(c)
+
+
+def test_checks_of_views_come_before_the_product():
+    a, b = np.ones((4, 3)), np.ones((3, 5))
+    with uncompiled():
+        adj = nb.adjoint(of_views)
+        assert adj.value_and_grad(a, b, np.zeros((4, 4)), 4)[0] == 48.0
+        assert "add_product(" in adj.source and "pass" not in adj.source
+        c = np.zeros((4, 4))
+        with pytest.raises(IndexError, match="index 4 is out of bounds for axis 1 of z"):
+            adj.value_and_grad(a, b, c, 5)
+        np.testing.assert_array_equal(c, 0.0)  # the products come after all checks
+        assert adj.value_and_grad(a, b, c, -2)[0] == 0.0
+        assert adj.value_and_grad(np.ones((4, 0)), np.ones((0, 5)), np.zeros((4, 4)), 9)[0] == 0.0

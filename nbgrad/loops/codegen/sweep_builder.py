@@ -126,7 +126,8 @@ class SweepBuilder(ItemBuilder):
         if found is not None:
             return [product_nest(found)]
         if not s.parallel:
-            return [self.in_strips(s, self.iteration_items(s))]
+            body = self.iteration_items(s)
+            return [self.in_strips(s, body)] if body or not s.index else []  # checks may all be before the loop
         verdict = self.verdicts[s, ""] = self.verdict(s)
         if verdict.serial_reason:
             return [Comment(str(verdict)), loop_head(s).with_body(self.iteration_items(s))]

@@ -25,12 +25,14 @@ from ..ir.statements import (
     Assign,
     Block,
     Function,
+    InRange,
     Loop,
     Statement,
     Store,
     enclosing_loops,
     mentions,
     nested_blocks,
+    terms_of,
     uses,
     walk,
 )
@@ -65,7 +67,7 @@ def _rewrite(f: Function, block: Block, around: tuple[Loop, ...]) -> None:
     for s in list(block):
         made = None
         if isinstance(s, Loop) and not s.parallel:
-            made = _isolated(f, s, around) or _from_parts(f, s, block, around)
+            made = _isolated(f, s, around) or _after_checks(f, s, block, around) or _from_parts(f, s, block, around)
         if made is not None:
             at = block.index(s)
             block[at : at + 1] = made
@@ -90,6 +92,31 @@ def _isolated(f: Function, loop: Loop, around: tuple[Loop, ...]) -> Block | None
     form = _from_scalar if isinstance(own.core, Assign) else _from_elements
     made = form(f, own, around)
     return None if made is None else [*_copies(f, nest, own), *made]
+
+
+def _after_checks(f: Function, loop: Loop, block: Block, around: tuple[Loop, ...]) -> Block | None:
+    """The same for a loop in `block` with checks of indices into views, which come before, in a nest of their own."""
+    checks = [s for s in walk([loop]) if isinstance(s, InRange)]
+    indices = {s.index for s in walk([loop]) if isinstance(s, Loop)}
+    if not checks or reads(*(t for s in checks for t in terms_of(s))) & (written_in(loop) - indices):
+        return None
+    at = block.index(loop)
+    checking, rest = _with_only(loop, True), _with_only(loop, False)
+    block[at] = rest
+    made = _isolated(f, rest, around)
+    block[at] = loop
+    return None if made is None else [checking, *made]
+
+
+def _with_only(loop: Loop, checks: bool) -> Loop:
+    """A copy of a loop with the checks of indices in it, or without them."""
+    body: Block = []
+    for s in loop.body:
+        if isinstance(s, Loop):
+            body.append(_with_only(s, checks))
+        elif isinstance(s, InRange) is checks:
+            body.append(s)
+    return replace(loop, body=body, line="" if checks else loop.line)
 
 
 def _from_parts(f: Function, loop: Loop, block: Block, around: tuple[Loop, ...]) -> Block | None:
