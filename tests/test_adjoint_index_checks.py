@@ -443,3 +443,28 @@ def test_an_index_beside_no_elements_is_checked(f, fits, does_not):
         with pytest.raises(IndexError, match="out of bounds for axis"):
             nb.adjoint(f).value_and_grad(*does_not)
         assert nb.adjoint(lazily).value_and_grad(np.ones(3), np.ones(3), 0)[0] == 0.0  # Python does not evaluate it
+
+
+def in_a_while_loop(x, y, n):
+    i, total = 0, 0.0
+    while i < n:
+        total += x[i] * y[3]
+        i += 1
+    return total
+
+
+def in_loops_of_users(x, y, n):
+    total = in_a_while_loop(x, y, n)
+    for k, v in enumerate(x[:n]):
+        total += k * v * y[3]
+    for v, w in zip(x[:n], x[:n], strict=True):
+        total += v * w * y[3]
+    return total + sum([v * y[3] for v in x[:n]]) + sum(y[3] for _ in range(n))
+
+
+@pytest.mark.parametrize("f", [in_a_while_loop, in_loops_of_users])
+def test_an_index_in_a_loop_without_iterations_is_not_checked(f):
+    with uncompiled():
+        assert nb.adjoint(f).value_and_grad(np.ones(3), np.ones(3), 0)[0] == 0.0
+        with pytest.raises(IndexError, match="axis 0 of y"):
+            nb.adjoint(f).value_and_grad(np.ones(3), np.ones(3), 1)

@@ -146,8 +146,7 @@ class Accesses:
         while (
             path
             and isinstance(loop := path[-1], Loop)
-            and loop.index
-            and not loop.target
+            and loop.over_elements
             and not (index.named & self.written[loop].keys())
         ):
             s, path = loop, path[:-1]

@@ -459,7 +459,7 @@ class Elementwise:
     def nest(self, inner: Block, line: str, axis_loops: list[AxisLoop]) -> Block:
         for t in reversed(axis_loops):
             self.low.lowered_function.ranks[t.counter], self.low.lowered_function.kinds[t.counter] = 0, "int"
-            inner = [Loop(t.counter, t.axis.start, t.axis.stop, t.axis.step, None, inner)]
+            inner = [Loop(t.counter, t.axis.start, t.axis.stop, t.axis.step, None, inner, over_elements=True)]
         inner[0].line = line
         return inner
 

@@ -220,8 +220,9 @@ class Loop(Statement):
     `exit_flag` is a flag that ends the loop after the iteration that sets it; `trip_counter` is the variable that
     counts the iterations of a loop whose trip count is not known on entry; `values_before_loop` maps scalars that the
     loop changes to the names of their saved values from before the loop; `parallel` marks loops over ``prange``;
-    `target` is the loop's target in the source of the function; `product` marks the outer of three loops that are a
-    product of matrices, with indices that are never negative (:mod:`..transforms.matrix_products`).
+    `target` is the loop's target in the source of the function; `over_elements` marks loops over the elements of an
+    array expression, which Python evaluates once, even if there are none; `product` marks the outer of three loops that
+    are a product of matrices, with indices that are never negative (:mod:`..transforms.matrix_products`).
     """
 
     index: str
@@ -235,6 +236,7 @@ class Loop(Statement):
     values_before_loop: dict[str, str] = field(default_factory=dict)
     parallel: bool = False
     target: str = ""
+    over_elements: bool = False
     product: bool = False
 
 

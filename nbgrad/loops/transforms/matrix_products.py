@@ -374,7 +374,7 @@ def _around(loops: list[Loop], *body: Statement) -> Loop:
     """Copies of loops, around a body."""
     block: Block = list(body)
     for p in reversed(loops):
-        block = [Loop(p.index, p.start, p.stop, p.step, None, block, target=p.target)]
+        block = [Loop(p.index, p.start, p.stop, p.step, None, block, target=p.target, over_elements=p.over_elements)]
     (nest,) = block
     nest.line, nest.source_location = loops[0].line, loops[0].source_location
     assert isinstance(nest, Loop)
