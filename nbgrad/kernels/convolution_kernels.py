@@ -37,7 +37,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..backends.numba.compile import inline, kernel
+from ..backends.numba.compile import helper, inline, kernel
 
 __all__ = [
     "avg_pool",
@@ -128,7 +128,7 @@ def _reach(start, s, n, most):
     return first, max(0, min(most, (n - start + s - 1) // s) - first)
 
 
-@inline
+@helper
 def _stage(x, x0, work, z, planes, size, extents, sw, pads, back):
     """x, from x0 on -> work, from z on, or back."""
     D, H, W = size
@@ -150,7 +150,7 @@ def _stage(x, x0, work, z, planes, size, extents, sw, pads, back):
                             work[j + t] = x[i + t * step]
 
 
-@inline
+@helper
 def _columns(work, z, j, C, k0, k1, taps, outs, extents, strides, dilates, part, ld, back):
     """Rows k0 to k1 of the columns, at j on, from samples staged at z on (or, `back`, added to them), for the
     `part` of output rows r0 to r1, n outputs of each from w0 on. Weights are counted through all groups."""
@@ -185,7 +185,7 @@ def _columns(work, z, j, C, k0, k1, taps, outs, extents, strides, dilates, part,
         j += ld
 
 
-@inline
+@helper
 def _pack(y, i, work, j, B, F, G, P, run, ld, back):
     """(B, G, run) at i on, filters P and samples F·P apart -> (G, ld) at j on, with
     zeros at the ends of rows and in rows to the next eighth; or back."""
@@ -201,7 +201,7 @@ def _pack(y, i, work, j, B, F, G, P, run, ld, back):
         _fill(work, j + G * ld, -G % _TAPS * ld, 0)
 
 
-@inline
+@helper
 def _weights(w, i, rstep, kstep, work, e, R, K):
     """w (R, K), entries rstep and kstep apart from i on, as (K/8, R, 8) at e on, the rest 0."""
     for k in range(0, K, 8):
@@ -211,7 +211,7 @@ def _weights(w, i, rstep, kstep, work, e, R, K):
                 e += 1
 
 
-@inline
+@helper
 def _combine(work, e, c, y, R, K, ld):
     """R rows at y on += w (R, K), laid out by `_weights` at e on, times K rows at c on, followed by rows of 0
     to the next eighth. Eight rows at a time: nine loads and a store for eight products."""
@@ -232,7 +232,7 @@ def _combine(work, e, c, y, R, K, ld):
                 work[o + t] = s
 
 
-@inline(reorder=True)
+@helper(reorder=True)
 def _inner(work, i, j, o, G, K, n):
     """(G, K) at o on, rows _TAPS apart = (G, n) at i on · (K, n)ᵀ at j on.
 

@@ -158,7 +158,7 @@ class _ModRef:
         known = is_known(plain) or rule_of(function) is not None
         if not isinstance(plain, types.FunctionType) or known or plain.__name__ in self.within or is_overloaded(plain):
             return None
-        other = Source(plain)
+        other = self.source.source_of_called(plain, function)
         return _ModRef(other, other.node, self.within)
 
     def is_read_only_call(self, call: ast.Call) -> bool:
