@@ -85,8 +85,8 @@ def ratios(times: dict[str, float]) -> list[float]:
 
 
 def row(name: str, cells: list[float], error: str = "") -> str:
-    texts = ["-" if c != c else f"{c:.2f}" for c in cells] + [error]
-    return f"{name:22}" + "".join(f"{t:>18}" for t in texts)
+    strings = ["-" if c != c else f"{c:.2f}" for c in cells] + [error]
+    return f"{name:22}" + "".join(f"{t:>18}" for t in strings)
 
 
 def line(name: str, found: dict) -> str:

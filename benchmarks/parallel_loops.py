@@ -34,7 +34,7 @@ def heat(u, alpha, steps):
 
 
 def layer(x, w, b):
-    """Weights that all turns need."""
+    """Weights that all iterations read."""
     total = 0.0
     for i in prange(x.shape[0]):
         for j in range(w.shape[0]):
@@ -46,7 +46,7 @@ def layer(x, w, b):
 
 
 def wave(u, c, steps):
-    """A number that all turns need, and short loops."""
+    """A number that all iterations read, and short loops."""
     v = u.copy()
     for _ in range(steps):
         for i in prange(1, u.size - 1):
@@ -57,7 +57,7 @@ def wave(u, c, steps):
 
 
 def orbits(p, starts, steps):
-    """Parameters at constant places; each turn is a loop of its own."""
+    """Parameters at constant places; each iteration is a loop of its own."""
     total = 0.0
     for i in prange(starts.size):
         x, v = starts[i], 0.0

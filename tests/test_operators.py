@@ -75,7 +75,7 @@ def distance(found, expected, elementwise):
 
 
 def reference(sample, values, wide):
-    """What the reference gives, calculated in the dtype `wide` if there is one."""
+    """What the reference gives, computed in the dtype `wide` if there is one."""
     if sample.random:
         nb.random.seed(0)
     elif wide:

@@ -144,13 +144,13 @@ def _value_causes(value: Value) -> Causes:
             continue
         stack.pop()
         if v.causes is None:
-            surely, possibly = 0, 0 if v.finite else None
+            certain, possibly = 0, 0 if v.finite else None
             if v.op == "map" and v.dtype.is_float:
                 e, compute = v.attrs
                 if compute.is_float:
-                    surely, possibly = _causes([e], v.inputs, size(v.shape))[e]
+                    certain, possibly = _causes([e], v.inputs, size(v.shape))[e]
             own = _cause_bit(v)
-            v.causes = Causes(surely | own, own if possibly is None else possibly)
+            v.causes = Causes(certain | own, own if possibly is None else possibly)
     return value.causes
 
 

@@ -31,7 +31,7 @@ from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from ..vmath.exponential import logaddexp as log_sum
 from .binary import logaddexp, maximum
-from .host import arrayed, calculated
+from .host import arrayed, computed
 from .indexing import add_axis, integers, take_axis
 from .join import concat, stack
 from .recurrent import unstacked
@@ -43,7 +43,7 @@ from .unary import exp, negative
 
 __all__ = ["CTCLoss"]
 
-#: Stands for minus infinity where operators calculate: differences of it are numbers, and its exp is 0.
+#: Stands for minus infinity where operators compute: differences of it are numbers, and its exp is 0.
 _NEVER = -1e30
 
 
@@ -206,9 +206,9 @@ def _by_operators(g, data, label, lengths, label_lengths, y, blank) -> NDArray:
     steps, batch, classes = data.shape
     states = 2 * label.shape[1] + 1
     shape = (batch, states)
-    path = calculated(_path, label, label_lengths, shape=shape, blank=blank)
-    index = calculated(_at_path, path, shape=(batch * states,), classes=classes)
-    skip = _constant(calculated(_skipping, path, shape=shape, dtype=float64, blank=blank), data)
+    path = computed(_path, label, label_lengths, shape=shape, blank=blank)
+    index = computed(_at_path, path, shape=(batch * states,), classes=classes)
+    skip = _constant(computed(_skipping, path, shape=shape, dtype=float64, blank=blank), data)
     skip_from = _moved(skip, -2)
     p = reshape(take_axis(reshape(data, (steps, batch * classes)), index, 1), (steps, batch, states))
     p_t = unstacked(maximum(p, _NEVER))
@@ -217,8 +217,8 @@ def _by_operators(g, data, label, lengths, label_lengths, y, blank) -> NDArray:
     for t in range(1, steps):
         a = alpha[-1]
         alpha.append(p_t[t] + logaddexp(logaddexp(a, _moved(a, 1)), _moved(a, 2) + skip))
-    final = _constant(calculated(_last_places, path, label_lengths, shape=shape, dtype=float64), data)
-    going = calculated(_before_end, lengths, shape=(steps, batch), dtype=bool_, steps=steps)
+    final = _constant(computed(_last_places, path, label_lengths, shape=shape, dtype=float64), data)
+    going = computed(_before_end, lengths, shape=(steps, batch), dtype=bool_, steps=steps)
     beta = [final]
     for t in range(steps - 2, -1, -1):
         b = beta[-1] + p_t[t + 1]
@@ -231,7 +231,7 @@ def _by_operators(g, data, label, lengths, label_lengths, y, blank) -> NDArray:
     z = slice_axis(paths, axis=1, begin=0, end=1)
     if states > 1:
         z = logaddexp(z, slice_axis(paths, axis=1, begin=1, end=2))
-    counts = calculated(_counted, lengths, y, shape=(steps, batch), dtype=bool_, steps=steps)
+    counts = computed(_counted, lengths, y, shape=(steps, batch), dtype=bool_, steps=steps)
     exponent = stack(*alpha, axis=0) + stack(*beta, axis=0) - reshape(z, (1, batch, 1))
     share = exp(where(_constant(counts.reshape((steps, batch, 1)), data), exponent, _NEVER)) * reshape(g, (1, batch, 1))
     total = add_axis(reshape(share, (steps, batch * states)), index, 1, batch * classes)
@@ -274,7 +274,7 @@ def _counts(given, use: bool, which: str, n: int, least: int, most: int) -> Any:
     counts = integers(as_array(given, "CTCLoss", which), "CTCLoss")
     if counts.shape != (n,):
         raise ShapeError(f"CTCLoss: {which} must have shape ({n},), one per sequence of data, got {counts.shape}")
-    return calculated(_within, counts, shape=(n,), which=which, least=least, most=most)
+    return computed(_within, counts, shape=(n,), which=which, least=least, most=most)
 
 
 def _within(counts: np.ndarray, which: str, least: int, most: int) -> np.ndarray:
@@ -372,12 +372,12 @@ def CTCLoss(
     blank, pad = (0, 0) if blank_label == "first" else (classes - 1, -1)
     ends = _counts(label_lengths, use_label_lengths, "label_lengths", batch, 0, labels.shape[1])
     if ends is None:
-        ends = calculated(_until, labels, shape=(batch,), pad=pad)
+        ends = computed(_until, labels, shape=(batch,), pad=pad)
     lengths = _counts(data_lengths, use_data_lengths, "data_lengths", batch, 1, steps)
     if lengths is None:
         lengths = np.full(batch, steps)
-    labels = calculated(_used, labels, ends, shape=label.shape, classes=classes, blank=blank)
-    inside = calculated(_before_end, lengths, shape=(steps, batch), dtype=bool_, steps=steps)
+    labels = computed(_used, labels, ends, shape=label.shape, classes=classes, blank=blank)
+    inside = computed(_before_end, lengths, shape=(steps, batch), dtype=bool_, steps=steps)
     if isinstance(inside, NDArray) or not inside.all():
         # What does not count may be anything, NaN included, and has gradient 0.
         data = where(_constant(inside.reshape((steps, batch, 1)), data), data, 0.0)

@@ -33,7 +33,7 @@ from ..operators.structured import REQUIRED, Spec, structured
 from . import lapack
 from .binary import multiply
 from .broadcasting import broadcast_to
-from .host import arrayed, calculated
+from .host import arrayed, computed
 from .join import concat
 from .layout import tril, triu
 from .linear import matmul
@@ -65,7 +65,7 @@ def _diagonal(x: NDArray) -> NDArray:
 
 
 def _pivots(n: int) -> np.ndarray:
-    return np.zeros(2 * max(n, 1), np.int32)  # room for LAPACK's integers, whether they have 32 or 64 bits
+    return np.zeros(2 * max(n, 1), np.int32)  # memory for LAPACK's integers, whether they have 32 or 64 bits
 
 
 def _check(info: np.ndarray, op: str, what: str) -> None:
@@ -324,7 +324,7 @@ def _(g, x, y, limit, wanted):
 def _over(x: NDArray, y: NDArray, w: NDArray) -> NDArray:
     """x/y, where `y` broadcasts and may be nothing but rounding of numbers as large as a matrix's largest in `w`."""
     dtype = x._kind.dtype
-    limits = arrayed(calculated(_limits, w, shape=x.shape, dtype=dtype, sizes=x.shape), dtype, x)
+    limits = arrayed(computed(_limits, w, shape=x.shape, dtype=dtype, sizes=x.shape), dtype, x)
     return _quotient(x, broadcast_to(y, shape=x.shape) if y.shape != x.shape else y, limits)
 
 

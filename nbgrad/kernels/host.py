@@ -1,4 +1,4 @@
-"""What is calculated with NumPy, on indices, lengths and orders: at once, or as a step of a traced program."""
+"""What is computed with NumPy, on indices, lengths and orders: at once, or as a step of a traced program."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from ..errors import AttrError, TraceError
 from ..operators.cast import cast
 from ..operators.structured import REQUIRED, Spec, structured
 
-__all__ = ["arrayed", "calculated", "demand_shape", "demanded"]
+__all__ = ["arrayed", "computed", "demand_shape", "demanded"]
 
 
-@structured("_calculated", moves_only=True, method=False, differentiable=False)
-def _calculated(*data, function=REQUIRED, shape=REQUIRED, dtype=REQUIRED, given=()):
+@structured("_computed", moves_only=True, method=False, differentiable=False)
+def _computed(*data, function=REQUIRED, shape=REQUIRED, dtype=REQUIRED, given=()):
     """``function(*data, **given)`` of the NumPy arrays."""
     return Spec(shape, dtype, function=function, given=given)
 
 
-@_calculated.run
+@_computed.run
 def _(*arrays, function, given):
     *operands, out = arrays
     np.copyto(out._view(), function(*[x._view() for x in operands], **dict(given)))
 
 
-def calculated(function: Callable, *values: Any, shape: tuple[int, ...], dtype: DType = int64, **given) -> Any:
+def computed(function: Callable, *values: Any, shape: tuple[int, ...], dtype: DType = int64, **given) -> Any:
     """``function(*values, **given)`` of NumPy arrays, which gives one. While tracing, a step that calls it later.
 
     Parameters
@@ -46,11 +46,11 @@ def calculated(function: Callable, *values: Any, shape: tuple[int, ...], dtype: 
     if tracing.current.graph is None or not any(isinstance(v, NDArray) for v in values):
         return function(*[v._view() if isinstance(v, NDArray) else v for v in values], **given)
     arrays = tracing.capture_outside([v if isinstance(v, NDArray) else from_value(v) for v in values])
-    return _calculated(*arrays, function=function, shape=shape, dtype=dtype, given=tuple(given.items()))
+    return _computed(*arrays, function=function, shape=shape, dtype=dtype, given=tuple(given.items()))
 
 
 def arrayed(found: Any, dtype: DType, like: NDArray) -> NDArray:
-    """What :func:`calculated` gave, as an array of `dtype` that goes with `like`."""
+    """What :func:`computed` gave, as an array of `dtype` that goes with `like`."""
     if not isinstance(found, NDArray):
         return from_value(found, like=like._kind, dtype=dtype)
     return found if found._kind.dtype is dtype else cast(found, kind_of(dtype, found._kind.ctx))

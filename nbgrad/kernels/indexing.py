@@ -27,7 +27,7 @@ from ..operators.samples import Input, sample_table
 from ..operators.structured import REQUIRED, Spec, composite, structured
 from . import traced_index
 from .along import read_along
-from .host import calculated
+from .host import computed
 from .shape import reshape
 
 __all__ = ["add_axis", "flat_positions", "in_range", "integers", "pick", "take", "take_axis"]
@@ -378,7 +378,7 @@ def flat_positions(indices: np.ndarray, sizes: tuple[int, ...], op: str) -> np.n
 def _positions(rows: Any, sizes: tuple[int, ...], op: str) -> Any:
     """:func:`flat_positions` of what :func:`integers` gave."""
     if not isinstance(rows, NDArray) or not sizes:
-        return calculated(flat_positions, rows, shape=rows.shape[1:], sizes=sizes, op=op)
+        return computed(flat_positions, rows, shape=rows.shape[1:], sizes=sizes, op=op)
     total: Any = 0
     for k, n in enumerate(sizes):
         total = total * n + in_range(reshape(rows[k], rows.shape[1:]), n, "raise", op)

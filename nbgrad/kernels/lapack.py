@@ -111,7 +111,7 @@ def inverse(a, info, pivots, batch, n, kind, zero):
 
 @kernel
 def solve(a, rhs, x, info, pivots, left, right, batch, n, m, transpose, kind):
-    """x = op(a)^-1 rhs; `left` (n, n) and `right` (m, n) are room to work in."""
+    """x = op(a)^-1 rhs; `left` (n, n) and `right` (m, n) are scratch memory."""
     for b in range(batch):
         matrix = a[b * n * n : (b + 1) * n * n]
         for i in range(n):
@@ -130,7 +130,7 @@ def solve(a, rhs, x, info, pivots, left, right, batch, n, m, transpose, kind):
 
 @kernel
 def slogdet(a, sign, log, det, pivots, batch, n, kind):
-    """Sign, log of the absolute value, and the determinant; `a` is overwritten. `pivots` has room for 2n."""
+    """Sign, log of the absolute value, and the determinant; `a` is overwritten. `pivots` has 2n elements."""
     for b in range(batch):
         x = a[b * n * n : (b + 1) * n * n]
         pivots[:] = 0
@@ -249,7 +249,7 @@ def expm(a, out, work, pivots, info, batch, n, kind):
     """Scaling, the approximant p(a)/p(-a) of degree 13, squaring (N. Higham, SIAM J. Matrix Anal. Appl. 26, 2005)."""
     size = n * n
     x, x2, x4, x6 = work[:size], work[size : 2 * size], work[2 * size : 3 * size], work[3 * size : 4 * size]
-    odd, even, room = work[4 * size : 5 * size], work[5 * size : 6 * size], work[6 * size : 7 * size]
+    odd, even, scratch = work[4 * size : 5 * size], work[5 * size : 6 * size], work[6 * size : 7 * size]
     shape = (n, n)
     for b in range(batch):
         matrix, result = a[b * size : (b + 1) * size], out[b * size : (b + 1) * size]
@@ -270,25 +270,25 @@ def expm(a, out, work, pivots, info, batch, n, kind):
         np.dot(x2.reshape(shape), x2.reshape(shape), x4.reshape(shape))
         np.dot(x2.reshape(shape), x4.reshape(shape), x6.reshape(shape))
         for i in range(size):
-            room[i] = _PADE[13] * x6[i] + _PADE[11] * x4[i] + _PADE[9] * x2[i]
-        np.dot(x6.reshape(shape), room.reshape(shape), even.reshape(shape))
+            scratch[i] = _PADE[13] * x6[i] + _PADE[11] * x4[i] + _PADE[9] * x2[i]
+        np.dot(x6.reshape(shape), scratch.reshape(shape), even.reshape(shape))
         for i in range(size):
             even[i] += _PADE[7] * x6[i] + _PADE[5] * x4[i] + _PADE[3] * x2[i]
         for i in range(n):
             even[i * n + i] += _PADE[1]
         np.dot(x.reshape(shape), even.reshape(shape), odd.reshape(shape))
         for i in range(size):
-            room[i] = _PADE[12] * x6[i] + _PADE[10] * x4[i] + _PADE[8] * x2[i]
-        np.dot(x6.reshape(shape), room.reshape(shape), even.reshape(shape))
+            scratch[i] = _PADE[12] * x6[i] + _PADE[10] * x4[i] + _PADE[8] * x2[i]
+        np.dot(x6.reshape(shape), scratch.reshape(shape), even.reshape(shape))
         for i in range(size):
             even[i] += _PADE[6] * x6[i] + _PADE[4] * x4[i] + _PADE[2] * x2[i]
         for i in range(n):
             even[i * n + i] += _PADE[0]
         for i in range(size):
-            room[i] = even[i] - odd[i]
+            scratch[i] = even[i] - odd[i]
             result[i] = even[i] + odd[i]
-        if _gesv(kind, n, n, room.ctypes, n, pivots.ctypes, result.ctypes, n) != 0:
+        if _gesv(kind, n, n, scratch.ctypes, n, pivots.ctypes, result.ctypes, n) != 0:
             info[b] = FAILED
         for _ in range(halvings):
-            room[:] = result
-            np.dot(room.reshape(shape), room.reshape(shape), result.reshape(shape))
+            scratch[:] = result
+            np.dot(scratch.reshape(shape), scratch.reshape(shape), result.reshape(shape))

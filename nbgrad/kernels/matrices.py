@@ -1,6 +1,6 @@
 """Products of matrices, and their diagonals and triangles: the first half of ``nd.linalg``; and what both share.
 
-All take stacks of matrices: the last two axes are the matrices', any axes before them count them. float16 is calculated
+All take stacks of matrices: the last two axes are the matrices', any axes before them count them. float16 is computed
 in float32, integers become the default float dtype. Stacks without a matrix, and matrices without an element, are fine.
 """
 

@@ -28,7 +28,7 @@ from ..operators.samples import Input, sample_table
 from ..operators.structured import Spec, composite, structured
 from .binary import greater, multiply, subtract
 from .broadcasting import broadcast_to
-from .host import arrayed, calculated
+from .host import arrayed, computed
 from .indexing import integers
 from .shape import reshape
 from .softmax import softmax
@@ -295,9 +295,9 @@ def SoftmaxOutput(
     else:
         count = {"null": m if multi_output else 1, "batch": n * m, "valid": None}[normalization]
         given = {"ignored": ignore_label, "use_ignore": bool(use_ignore), "count": count, "scale": scale}
-        factor = calculated(_factors, label, shape=(n, 1, m), dtype=float64, sizes=(n, m), **given)
+        factor = computed(_factors, label, shape=(n, 1, m), dtype=float64, sizes=(n, m), **given)
         alpha = float(smooth_alpha) if k > 1 else 0.0
-        found = calculated(_one_hot, label, shape=(n, k, m), dtype=float64, sizes=(n, k, m), alpha=alpha)
+        found = computed(_one_hot, label, shape=(n, k, m), dtype=float64, sizes=(n, k, m), alpha=alpha)
         target = arrayed(found, data._kind.dtype, data)
     weights = arrayed(factor, data._kind.dtype, data)
     y = _softmax_output(reshape(data, (n, k, m)), target, weights, out_grad=bool(out_grad))
@@ -383,7 +383,7 @@ def SVMOutput(data, label, margin=1.0, regularization_coefficient=1.0, use_linea
     data, label = _float(data, op), as_array(label, op, "label")
     if data.ndim != 2 or label.shape != data.shape[:1]:
         raise ShapeError(f"{op}: data (n, k) and label (n,) are needed, got {data.shape} and {label.shape}")
-    sides = calculated(_sides, label, shape=data.shape, dtype=float64, k=data.shape[1])
+    sides = computed(_sides, label, shape=data.shape, dtype=float64, k=data.shape[1])
     target = arrayed(sides, data._kind.dtype, data)
     return _svm_output(
         data, target, margin=float(margin), factor=float(regularization_coefficient), linear=bool(use_linear)
@@ -460,7 +460,7 @@ def MakeLoss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null"):
     if normalization not in ("null", "batch", "valid"):
         raise AttrError(f"MakeLoss: normalization must be 'null', 'batch' or 'valid', got {normalization!r}")
     if normalization == "valid":
-        found = calculated(_share, data, shape=(1,), dtype=float64, threshold=valid_thresh, scale=float(grad_scale))
+        found = computed(_share, data, shape=(1,), dtype=float64, threshold=valid_thresh, scale=float(grad_scale))
         return _make_loss(data, arrayed(found, float64, data))
     count = max(len(data), 1) if normalization == "batch" and data.ndim else 1
     return _make_loss(data, full((1,), float(grad_scale) / count, "float64", data.ctx))

@@ -14,7 +14,7 @@ from ..operators.entry import as_array
 from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
 from .binary import add
-from .host import arrayed, calculated, demand_shape
+from .host import arrayed, computed, demand_shape
 from .indexing import add_axis, in_range, integers, take_axis
 from .join import concat
 from .selection import where
@@ -124,7 +124,7 @@ def fill_element_0index(lhs, mhs, rhs):
         raise ShapeError(
             f"{op}: lhs (n, m), mhs (n,) and rhs (n,) are needed, got {lhs.shape}, {mhs.shape} and {places.shape}"
         )
-    here = arrayed(calculated(_columns, places, shape=lhs.shape, dtype=bool_, sizes=lhs.shape), float32, lhs)
+    here = arrayed(computed(_columns, places, shape=lhs.shape, dtype=bool_, sizes=lhs.shape), float32, lhs)
     return where(here, expand_dims(mhs, axis=1), lhs)
 
 
@@ -240,9 +240,9 @@ def index_copy(old_tensor, index_vector, new_tensor):
     if places.size == 0:
         return concat(old, new, dim=0)  # both are on the tape
     n = len(old)
-    source = calculated(_sources, in_range(places, n, "raise", op), shape=(n,), n=n)
+    source = computed(_sources, in_range(places, n, "raise", op), shape=(n,), n=n)
     here = reshape(arrayed(source, int64, old) >= 0, (n,) + (1,) * (old.ndim - 1))
-    return where(here, take_axis(new, calculated(_at_least_0, source, shape=(n,)), 0), old)
+    return where(here, take_axis(new, computed(_at_least_0, source, shape=(n,)), 0), old)
 
 
 def _sources(places: np.ndarray, n: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from ..errors import AttrError, RangeError, ShapeError
 from ..operators.entry import as_array
 from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
-from .host import arrayed, calculated, demand_shape
+from .host import arrayed, computed, demand_shape
 from .indexing import integers
 
 __all__ = ["histogram", "index_array", "ravel_multi_index", "unravel_index"]
@@ -75,7 +75,7 @@ def ravel_multi_index(data, shape=None):
     index = integers(data, op)
     if index.ndim == 0 or len(index) != len(lengths):
         raise ShapeError(f"{op}: data must have a row for each axis of {lengths}, got shape {index.shape}")
-    return arrayed(calculated(_raveled, index, shape=index.shape[1:], lengths=lengths), data._kind.dtype, data)
+    return arrayed(computed(_raveled, index, shape=index.shape[1:], lengths=lengths), data._kind.dtype, data)
 
 
 def _raveled(index: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
@@ -119,7 +119,7 @@ def unravel_index(data, shape=None):
     op = "unravel_index"
     data, lengths = as_array(data, op), _lengths(shape, op)
     shape = (len(lengths), *data.shape)
-    return arrayed(calculated(_unraveled, integers(data, op), shape=shape, lengths=lengths), data._kind.dtype, data)
+    return arrayed(computed(_unraveled, integers(data, op), shape=shape, lengths=lengths), data._kind.dtype, data)
 
 
 def _unraveled(index: np.ndarray, lengths: tuple[int, ...]) -> np.ndarray:
@@ -218,7 +218,7 @@ def histogram(a, bins=10, range=None):
         edges, bins = [bins if isinstance(bins, NDArray) else np.asarray(bins)], None
         n = size(edges[0].shape) - 1
     how = {"bins": bins, "span": None if range is None else tuple(range)}
-    counts = calculated(_counts, a, *edges, shape=(n,), **how)
-    found = calculated(_edges, a, *edges, shape=(n + 1,), dtype=float64, **how)
+    counts = computed(_counts, a, *edges, shape=(n,), **how)
+    found = computed(_edges, a, *edges, shape=(n + 1,), dtype=float64, **how)
     dtype = a._kind.dtype if a._kind.dtype.is_float else default_dtype()
     return [arrayed(counts, int64, a), arrayed(found, dtype, a)]

@@ -16,7 +16,7 @@ from ..errors import AttrError, RangeError, ShapeError
 from ..operators.entry import as_array
 from ..operators.samples import Input, sample_table
 from ..operators.structured import composite
-from .host import arrayed, calculated
+from .host import arrayed, computed
 from .indexing import integers, take_axis
 from .selection import where
 from .shape import reshape
@@ -149,7 +149,7 @@ def SequenceMask(data, sequence_length=None, use_sequence_length=False, value=0.
             raise AttrError(f"SequenceMask: value {value!r} does not fit data of dtype {dtype}; use astype first")
         value = int(value)
     mask = arrayed(
-        calculated(_inside, lengths, shape=data.shape[:2], dtype=bool_, n=data.shape[axis], axis=axis), float32, data
+        computed(_inside, lengths, shape=data.shape[:2], dtype=bool_, n=data.shape[axis], axis=axis), float32, data
     )
     return where(reshape(mask, mask.shape + (1,) * (data.ndim - 2)), data, value)
 
@@ -194,7 +194,7 @@ def SequenceLast(data, sequence_length=None, use_sequence_length=False, axis=0):
     data, lengths = _prepared(data, sequence_length, use_sequence_length, axis, "SequenceLast")
     n, batch = data.shape[axis], data.shape[1 - axis]
     lengths = np.full(batch, n) if lengths is None else lengths
-    return _rows(data, calculated(_ends, lengths, shape=(batch,), sizes=data.shape[:2], axis=axis))
+    return _rows(data, computed(_ends, lengths, shape=(batch,), sizes=data.shape[:2], axis=axis))
 
 
 @composite("SequenceReverse", method=False, samples=sample_table(
@@ -230,4 +230,4 @@ def SequenceReverse(data, sequence_length=None, use_sequence_length=False, axis=
     data, lengths = _prepared(data, sequence_length, use_sequence_length, axis, "SequenceReverse")
     n, batch = data.shape[axis], data.shape[1 - axis]
     lengths = np.full(batch, n) if lengths is None else lengths
-    return _rows(data, calculated(_reversed, lengths, shape=data.shape[:2], sizes=data.shape[:2], axis=axis))
+    return _rows(data, computed(_reversed, lengths, shape=data.shape[:2], sizes=data.shape[:2], axis=axis))

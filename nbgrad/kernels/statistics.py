@@ -18,7 +18,7 @@ from ..operators.samples import sample_table
 from ..operators.structured import composite
 from . import scalar as vm
 from .binary import equal, greater, not_equal
-from .host import arrayed, calculated
+from .host import arrayed, computed
 from .indexing import take_axis
 from .reduce import as_float, mean, numpy_reduction, reduced, reduces, rows, sum_
 from .shape import reshape, transpose
@@ -169,7 +169,7 @@ def median(data, axis=None, keepdims=False):
     if n == 0:
         raise ShapeError(f"median: no elements to choose from: shape {data.shape} reduced over axes {axes}")
     table_ = reshape(transpose(data, axes=kept + axes), (data.size // n, n))
-    places = calculated(_middle, table_, shape=(len(table_), 2))
+    places = computed(_middle, table_, shape=(len(table_), 2))
     picked = take_axis(reshape(table_, (table_.size,)), places, 0)
     return reshape(mean(picked, axis=1), reduced(data.shape, axes, bool(keepdims)))
 
@@ -188,7 +188,7 @@ def allclose(a, b, rtol=1e-5, atol=1e-8, equal_nan=False):
     """1 if ``|a - b| <= atol + rtol*|b|`` everywhere, else 0, in a uint8 array of shape (1,). Gradient: 0."""
     a, b = as_array(a, "allclose", "a"), as_array(b, "allclose", "b")
     given = {"rtol": rtol, "atol": atol, "equal_nan": equal_nan}
-    return arrayed(calculated(_close, a, b, shape=(1,), dtype=uint8, **given), uint8, a)
+    return arrayed(computed(_close, a, b, shape=(1,), dtype=uint8, **given), uint8, a)
 
 
 def _middle(values: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Indices that are traced or on a GPU: what operators of :mod:`.indexing` calculate with NumPy, calculated by
+"""Indices that are traced or on a GPU: what operators of :mod:`.indexing` calculate with NumPy, computed by
 operators."""
 
 from __future__ import annotations

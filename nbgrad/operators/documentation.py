@@ -122,7 +122,7 @@ def _result(samples: Sequence[Sample]) -> str:
 
 def _dtypes(samples: Sequence[Sample]) -> str:
     results = {sample.result for sample in samples if sample.ints}
-    text = "Floating dtypes (float16 is calculated in float32)"
+    text = "Floating dtypes (float16 is computed in float32)"
     if "float" in results:
         return f"{text}; integers and bools become the default float dtype first."
     return f"{text}, integers and bools." if results else f"{text}."

@@ -404,7 +404,7 @@ def _checked(index, n, op):
 #: By operator: a check of the operands' avals and the attributes. None: the operator takes functions, which cannot be
 #: written as text.
 OPERAND_CHECKS: dict[str, Callable | None] = {
-    **dict.fromkeys(("_calculated", "_demanded", "_drawn")),
+    **dict.fromkeys(("_computed", "_demanded", "_drawn")),
     **dict.fromkeys(("_LinearRegressionOutput", "_LogisticRegressionOutput", "_MAERegressionOutput"), _equal),
     **dict.fromkeys(("_cumprod", "_cumsum", "_logcumsumexp", "_log_softmax", "_softmax"), _has_axis),
     **dict.fromkeys(("_matrix_cholesky", "_matrix_cofactors", "_matrix_det", "_matrix_eigen", "_matrix_expm",

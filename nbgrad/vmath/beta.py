@@ -1,4 +1,4 @@
-"""The logarithm of the beta function. Branches keep it scalar; float32 is calculated in float64."""
+"""The logarithm of the beta function. Branches keep it scalar; float32 is computed in float64."""
 
 from __future__ import annotations
 

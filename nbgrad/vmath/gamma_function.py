@@ -2,7 +2,7 @@
 
 Arguments up to 7.5 are brought to 2 + f, |f| <= 0.5, by ``gamma(x + 1) = x*gamma(x)``; from there Stirling's formula
 holds, with the logarithm in two parts. Below -0.5 the reflection ``gamma(-a) = -pi/(a*sin(pi*a)*gamma(a))``.
-Float32 is calculated in float64.
+Float32 is computed in float64.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The logarithmic derivative of the gamma function, and its further derivatives, whose loops keep them scalar.
 
-Float32 is calculated in float64.
+Float32 is computed in float64.
 """
 
 from __future__ import annotations

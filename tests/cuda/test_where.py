@@ -15,5 +15,5 @@ def test_the_page_lists_what_is_computed_on_the_host():
     ]
     ways = ("device_launcher", "lowering", "expansion", "anywhere")
     found = {op.name for op in every if not any(getattr(op, way) for way in ways)}
-    assert found - {"_calculated", "_demanded"} == STRUCTURED
+    assert found - {"_computed", "_demanded"} == STRUCTURED
     assert operators.keys() >= ON_HOST

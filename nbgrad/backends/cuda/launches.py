@@ -163,9 +163,9 @@ class DirectLaunch:
             raise DriverError(f"cuLaunchKernel failed: {getattr(error, 'name', error)}")
 
 
-def _word_pointers(room: memoryview, size: int) -> tuple[int, Any]:
+def _word_pointers(words: memoryview, size: int) -> tuple[int, Any]:
     """The address of the array of pointers to the words, and the objects that keep it alive."""
-    memory = (ctypes.c_uint64 * size).from_buffer(room)
+    memory = (ctypes.c_uint64 * size).from_buffer(words)
     first = ctypes.addressof(memory)
     pointers = (ctypes.c_void_p * size)(*range(first, first + 8 * size, 8))
     return ctypes.addressof(pointers), (pointers, memory)

@@ -378,8 +378,8 @@ class KernelWriter:
             self.parts.append((as_dtype(total_type(m)), rows * self.splits))
             self.write(f"{self.array(len(self.parts) - 1)}[q]", total, False)
             return
-        calculated = element_compute_type(dtype)
-        code = rounded(dtype, f"np.{calculated}({total})", calculated)
+        computed = element_compute_type(dtype)
+        code = rounded(dtype, f"np.{computed}({total})", computed)
         self.known[0][m.s.value] = self.local_for(code, False)
         if m.s.value in self.g.stored:
             self.write_value(m, self.known[0][m.s.value], False)
