@@ -257,6 +257,19 @@ def test_remainders_compiled():
         agrees(remainders, (3.0 * X, a, b))
 
 
+def neighbours(e):
+    a = e.copy()
+    for i in range(1, a.size):
+        if a[i] <= a[i - 1]:
+            a[i] = np.nextafter(a[i - 1], np.inf)
+    return np.sum(a * a), np.nextafter(e, 0.0) * e
+
+
+def test_next_floats():
+    agrees(neighbours, (np.array([1.0, 3.0, 3.5, 2.0]),))
+    assert nb.adjoint(neighbours).vjp(np.ones(2)).value[0] == 1.0 + np.nextafter(1.0, 2.0) ** 2
+
+
 def joins(x, a):
     return np.sort(x) * a, np.repeat(x, 2), np.flip(x) * x
 

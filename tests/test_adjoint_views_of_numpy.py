@@ -27,9 +27,9 @@ CASES = [
 #: What is refused, with writes to the operand or the result; NumPy itself refuses writes to diagonals.
 REFUSED = {
     *((e, w) for e in ('np.einsum("i->i", x)', 'np.einsum("ij->ji", m)', 'np.einsum("ii->i", m)', 'np.einsum("ji", m)',
-                       "np.ravel(m)", "m.ravel()", "np.reshape(m, -1)", "m.reshape(16)", "x if m[0, 0] > -9 else x")
+                       "x if m[0, 0] > -9 else x")
       for w in ("x += 1.0", "d += 1.0")),
-    ("m.flatten()", "x += 1.0"), ("np.diag(m)", "x += 1.0"),
+    ("np.diag(m)", "x += 1.0"),
 }  # fmt: skip
 
 
@@ -50,7 +50,7 @@ def test_writes(expression, written, tmp_path):
         return
     with uncompiled():
         if (expression, written) in REFUSED:
-            with pytest.raises(TraceError, match=r"stands for, too|reshaped and written|may be written in place"):
+            with pytest.raises(TraceError, match=r"stands for, too|may be written in place"):
                 nb.adjoint(names["f"]).value_and_grad(*given)
             return
         found, _ = nb.adjoint(names["f"]).value_and_grad(*given)

@@ -318,6 +318,11 @@ def check_no_aliasing(f: Function, args: tuple) -> None:
             )
     for n in f.modified_parameters:
         written = dict(arrays)[n]
+        if n in f.contiguous and not written.flags.c_contiguous:
+            raise AttrError(
+                f"{f.name}: the array {n} is not contiguous, and NumPy would write into a copy of it where it is "
+                f"reshaped; pass np.ascontiguousarray({n})"
+            )
         if not written.flags.writeable:
             raise AttrError(f"{f.name}: the array {n} is read-only, and {n} is written; pass {n}.copy()")
         low, high = byte_bounds(written)

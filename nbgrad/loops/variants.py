@@ -169,7 +169,7 @@ class AdjointVariant:
             f"may_share({at[n]}, {at[m]})" for n in f.modified_parameters for m in f.parameters if f.ranks[m] and m != n
         ]
         hazards += [f"not ({at[n]}.flags.writeable and {at[n]}.flags.forc)" for n in f.modified_parameters]
-        hazards += [f"not {at[n]}.flags.c_contiguous" for n in sorted(f.c_ordered)]
+        hazards += [f"not {at[n]}.flags.c_contiguous" for n in sorted(f.c_ordered | f.contiguous)]
         lines = [f"if {' or '.join(hazards)}:", f"    apart(f, ({', '.join(at.values())},))"] if hazards else []
         small = self.estimate.harmless_size
         large = [f"{at[n]}.size > {small}" for n in f.parameters if f.ranks[n]]

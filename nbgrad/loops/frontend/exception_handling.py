@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -249,7 +250,8 @@ def _outside(s: InRange) -> Term:
 
 
 def raised_error(low: Lowering, s: ast.Raise) -> str:
-    """The name of the error that a statement raises; one that is not Python's must be caught in the function."""
+    """The name of the error that a statement raises. One of the user's that nothing catches is imported: it must be
+    made as Python's are, and be found where it is defined."""
     kind = s.exc.func if isinstance(s.exc, ast.Call) else s.exc
     error = low.source.resolve(kind) if kind is not None else None
     if kind is None:
@@ -261,12 +263,26 @@ def raised_error(low: Lowering, s: ast.Raise) -> str:
     if error is np.linalg.LinAlgError:
         low.shared.error_classes["np.linalg.LinAlgError"] = error
         return "np.linalg.LinAlgError"
-    if not any(a.handler_of(error) is not None for a in low.shared.attempts):
-        what = f"raise {unparse(kind)}, an error of your own that nothing here catches"
-        raise low.source.refuse(s, what, "raise one of Python's built-in exceptions, with a string")
     name = f"{error.__module__}.{error.__qualname__}"
+    if not any(a.handler_of(error) is not None for a in low.shared.attempts):
+        if not _is_plain(error) or (isinstance(s.exc, ast.Call) and len(s.exc.args) + len(s.exc.keywords) > 1):
+            what = f"raise {unparse(kind)}, an error of your own that is not like Python's, or not defined in a module"
+            raise low.source.refuse(
+                s,
+                what,
+                "raise one of Python's, with a string, or define it in a file that is imported",
+            )
+        name = low.names.imported(error.__name__, error)
     low.shared.error_classes[name] = error
     return name
+
+
+def _is_plain(error: type[Exception]) -> bool:
+    """Whether an error is made as Python's are, and found in its module: in that of a program another process, which
+    loads the code, would not find it."""
+    own = [c for c in error.__mro__ if c.__module__ != "builtins"]
+    found = getattr(sys.modules.get(error.__module__), error.__name__, None) is error
+    return found and error.__module__ != "__main__" and not any({"__init__", "__new__"} & set(vars(c)) for c in own)
 
 
 def _error_class(low: Lowering, name: str) -> type:

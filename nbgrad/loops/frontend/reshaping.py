@@ -170,11 +170,9 @@ def _number(sizes: list[Term]) -> Term:
 
 def resolve_reshaped(
     f: Function, views: dict[str, View], sizes: dict[str, list[Term]], groups: dict[str, list[_Group]]
-) -> str:
-    """Replace reshaped arrays by the arrays that they view.
-
-    Returns the name of a parameter that is reshaped and written, which is not supported, or "" if there is none.
-    """
+) -> None:
+    """Replace reshaped arrays by the arrays that they view. Parameters among these that are written must be
+    contiguous: of others, NumPy reshapes a copy."""
 
     def root(name: str) -> str:
         while name in views:
@@ -207,8 +205,7 @@ def resolve_reshaped(
         del f.ranks[name]
     f.assumed_kinds = [(root(n), values, error) for n, values, error in f.assumed_kinds]
     parameters = {root(n) for n in views} & set(f.parameters)
-    written = {n for s in walk(f.body) for n in _written(s)}
-    return next(iter(sorted(parameters & written)), "")
+    f.contiguous |= parameters & {n for s in walk(f.body) for n in _written(s)}
 
 
 def _element_of_view(view: View, sizes: list[Term], index: tuple[Term, ...], groups: list[_Group]) -> Element:

@@ -139,6 +139,7 @@ def _fold(function: Callable[[Expr, Expr], Expr]) -> Callable[..., Expr]:
 _add(vm.absolute, builtins.abs, np.absolute, kind="", cheap=True, elementwise=True)
 _add(vm.absolute, math.fabs, np.fabs, cheap=True)
 _add(vm.copysign, math.copysign, np.copysign, cheap=True)
+_add(vm.nextafter, np.nextafter)
 _add(vm.maximum, np.maximum, kind="", cheap=True)
 _add(vm.minimum, np.minimum, kind="", cheap=True)
 _add(lambda a, b: select(either(le(b, a), isnan(b)), a, b), np.fmax, kind="", cheap=True)  # NaN is no maximum

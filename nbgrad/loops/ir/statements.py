@@ -287,6 +287,7 @@ class Function:
     lists: set[str] = field(default_factory=set)  # arrays of lists that grow, into which perhaps nothing is put
     set_once: set[str] = field(default_factory=set)  # fresh scalars, used only in the loops where they are set
     rounds_bounds: bool = False  # whether loops take floats as bounds, rounded towards zero, as in Numba
+    contiguous: set[str] = field(default_factory=set)  # parameters that must be, for others are copied to be reshaped
     c_ordered: set[str] = field(default_factory=set)  # parameters that must be in C order, for what shares elements
     has_systems: bool = False  # whether functions of np.linalg are called that LAPACK has
     large_systems: bool = False  # whether LAPACK is called for them, instead of loops
