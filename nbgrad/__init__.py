@@ -16,7 +16,7 @@
 from .core import config as _config  # noqa: F401  # first: it says when this began
 
 # isort: split
-from . import autograd, functional, nd, symbol, test_utils, testing
+from . import autograd, functional, nd, np, symbol, test_utils, testing
 from . import errors as base
 from . import nd as ndarray
 from . import symbol as sym
@@ -80,6 +80,7 @@ __all__ = [
     "jvp",
     "nd",
     "ndarray",
+    "np",
     "num_gpus",
     "primitive",
     "random",

@@ -15,16 +15,18 @@ from ..backends import buffer_pool, threads
 from ..backends.cuda.buffers import DeviceBuffer, on_device
 from ..backends.cuda.buffers import allocator as device_allocator
 from ..core.context import Context, is_traced
+from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import DType
+from ..errors import ContextError, DTypeError
 from ..ir.expr import var
 from ..ir.graph import TracedBuffer, allocator
 from . import templates
 
-__all__ = ["Kind", "address", "cast_into", "copy", "fill", "kind_of"]
+__all__ = ["Kind", "address", "cast_into", "check_together", "copy", "fill", "kind_of"]
 
 
 class Kind:
-    """An array's dtype and device; one instance per (dtype, context): compare with ``is``.
+    """An array's dtype, device and conventions; one instance for each combination: compare with ``is``.
 
     It is the key by which kernels are looked up, so one dictionary access covers both.
 
@@ -42,15 +44,35 @@ class Kind:
         The same for fewer than :data:`..backends.buffer_pool.LARGE` elements, at less cost.
     accumulate_small : callable
         :meth:`accumulate` for fewer elements than that, at less cost.
+    conventions : Conventions
+        Those of the array's class.
+    array : type
+        That class.
+    truth : Kind
+        The kind of comparisons.
     gpu, traced : bool
         Whether arrays of this kind are on a GPU; whether they belong to a traced program.
     """
 
-    __slots__ = ("__dict__", "ctx", "dtype", "empty", "gpu", "one", "small", "storage", "traced")
+    __slots__ = (
+        "__dict__",
+        "array",
+        "conventions",
+        "ctx",
+        "dtype",
+        "empty",
+        "gpu",
+        "one",
+        "small",
+        "storage",
+        "traced",
+    )
 
-    def __init__(self, dtype: DType, ctx: Context) -> None:
+    def __init__(self, dtype: DType, ctx: Context, conventions: Conventions) -> None:
         self.dtype = dtype
         self.ctx = ctx
+        self.conventions = conventions
+        self.array = conventions.array
         self.storage: Any = dtype.storage
         self.traced = is_traced(ctx)
         self.gpu = ctx.device_type == "gpu"
@@ -64,6 +86,22 @@ class Kind:
 
     def __repr__(self) -> str:
         return f"{self.dtype}@{self.ctx}"
+
+    def of(self, dtype: DType) -> Kind:
+        """The kind of such arrays with another dtype."""
+        return self if dtype is self.dtype else kind_of(dtype, self.ctx, self.conventions)
+
+    def on(self, ctx: Context) -> Kind:
+        """The kind of such arrays on another device."""
+        return self if ctx is self.ctx else kind_of(self.dtype, ctx, self.conventions)
+
+    @cached_property
+    def truth(self) -> Kind:
+        return self.of(self.conventions.truth or self.dtype)
+
+    def as_float(self) -> Kind:
+        """This kind, if it is a float; else that of results that are."""
+        return self if self.dtype.is_float else self.of(self.conventions.float_dtype())
 
     @cached_property
     def accumulate_small(self) -> Callable:
@@ -92,15 +130,27 @@ class Kind:
         return buf
 
 
-_kinds: dict[tuple[DType, Context], Kind] = {}
+_kinds: dict[tuple[DType, Context, Conventions], Kind] = {}
 
 
-def kind_of(dtype: DType, ctx: Context) -> Kind:
-    """The :class:`Kind` of a dtype and a context."""
-    key = (dtype, ctx)
+def kind_of(dtype: DType, ctx: Context, conventions: Conventions = MXNET) -> Kind:
+    """The :class:`Kind` of a dtype, a context and conventions."""
+    key = (dtype, ctx, conventions)
     return _kinds.get(key) or _kinds.setdefault(
-        key, Kind(dtype, ctx)
+        key, Kind(dtype, ctx, conventions)
     )  # setdefault: a single instance even if threads race
+
+
+def check_together(a: Kind, b: Kind, op: str) -> None:
+    """Raise unless arrays of these kinds may be operands of one call: on one device, and of one class, but for
+    indices."""
+    if a.ctx != b.ctx:
+        raise ContextError(f"{op}: operands are on different devices, {a.ctx} and {b.ctx}; move one with as_in_context")
+    if a.conventions is not b.conventions and (b.dtype.is_float or not a.dtype.is_float):
+        raise DTypeError(
+            f"{op}: operands of nd and of np, whose results have different shapes and dtypes; convert one with "
+            "x.as_np() or x.as_nd()"
+        )
 
 
 _x = var("x")
@@ -123,7 +173,7 @@ def cast_into(source, source_kind: Kind, target, target_kind: Kind) -> None:
     elif source_kind.dtype is target_kind.dtype:
         copy(source, target)
     elif source_kind.ctx != target_kind.ctx and DeviceBuffer in (source.__class__, target.__class__):
-        between = kind_of(target_kind.dtype, source_kind.ctx)
+        between = source_kind.of(target_kind.dtype)
         converted = between.empty(source.size, between.storage)
         cast_into(source, source_kind, converted, between)
         copy(converted, target)

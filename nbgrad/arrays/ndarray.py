@@ -17,6 +17,7 @@ import numpy as np
 
 from ..core import context, dtypes, shapes
 from ..core.context import Context
+from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import as_dtype
 from ..core.foreign_memory import ConversionSource, cell_of
 from ..errors import DTypeError, ShapeError
@@ -249,6 +250,7 @@ class NDArray:
         return wrap(self._buf.copy(), self._shape, self._kind)
 
 
+MXNET.array = NDArray
 _new = object.__new__
 _ref = weakref.ref
 
@@ -304,7 +306,7 @@ def memory_sharers(x: NDArray) -> list[NDArray]:
 
 def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
     """An NDArray on the raw buffer `buf`, which must fit `shape` and `kind`. Nothing is checked or copied."""
-    x = _new(NDArray)
+    x = _new(kind.array)
     x._buf = buf
     x._shape = shape
     x._kind = kind
@@ -318,14 +320,15 @@ def zeros(shape: tuple[int, ...], kind: Kind) -> NDArray:
     return wrap(kind.zeros(shapes.size(shape)), shape, kind)
 
 
-def alias(x: NDArray, buf, shape: tuple[int, ...], node=None) -> NDArray:
-    """An NDArray on `buf`, a view of the memory of `x`, which shares its version cell."""
+def alias(x: NDArray, buf, shape: tuple[int, ...], node=None, kind: Kind | None = None) -> NDArray:
+    """An array on `buf`, a view of the memory of `x`, which shares its version cell; of another `kind` where given."""
     cell = x._cell
     owners = cell[1] if len(cell) > 1 else memory_owners(x)
-    y = _new(NDArray)
+    kind = kind or x._kind
+    y = _new(kind.array)
     y._buf = buf
     y._shape = shape
-    y._kind = x._kind
+    y._kind = kind
     y._cell = cell
     y._node = node
     owners.append(_ref(y))
@@ -379,17 +382,21 @@ def empty(shape, dtype=None, ctx: Context | None = None) -> NDArray:
     return wrap(kind.empty(shapes.size(shape), kind.storage), shape, kind)
 
 
-def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None = None) -> NDArray:
+def from_value(
+    source, like: Kind | None = None, dtype=None, ctx: Context | None = None, conventions: Conventions | None = None
+) -> NDArray:
     """An array with a copy of the values of anything array-like (not recorded).
 
     The dtype is `dtype`; else the source's own (an NDArray, a NumPy array, a pandas Series, an array.array ...); else,
-    for Python numbers and nested sequences of them, the default dtype, or bool if all of them are True or False.
+    for Python numbers and nested sequences of them, the default dtype, or bool if all of them are True or False; by
+    the conventions of NumPy, int64 for integers.
     """
+    conventions = conventions or (MXNET if like is None else like.conventions)
     ctx = context.usable(ctx) if ctx is not None or like is None else like.ctx
     if not (isinstance(source, NDArray) and source._kind.traced):
         ctx = context.untraced_context(ctx)
     if isinstance(source, NDArray):
-        kind = kind_of(as_dtype(dtype) if dtype is not None else source._kind.dtype, ctx)
+        kind = kind_of(as_dtype(dtype) if dtype is not None else source._kind.dtype, ctx, conventions)
         out = wrap(kind.empty(source._buf.size, kind.storage), source._shape, kind)
         cast_into(source._buf, source._kind, out._buf, kind)
         return out
@@ -406,13 +413,13 @@ def from_value(source, like: Kind | None = None, dtype=None, ctx: Context | None
         raise DTypeError(f"array: a {type(source).__name__} is sparse, and arrays are dense: pass its toarray()")
     if dtype is not None:
         target = as_dtype(dtype)
-    elif typed:
+    elif typed or (conventions is not MXNET and values.dtype.kind in "fiub"):
         target = as_dtype(values.dtype)
     else:
         target = dtypes.bool_ if values.dtype.kind == "b" else dtypes.default_dtype()
     if values.dtype.kind not in "fiub":
         raise DTypeError(f"array: elements of dtype {values.dtype} are not supported")
-    kind = kind_of(target, ctx)
+    kind = kind_of(target, ctx, conventions)
     buf = kind.empty(values.size, kind.storage)
     if values.dtype is target.np:
         buf.view(target.np)[:] = values.reshape(-1)

@@ -16,9 +16,11 @@ from itertools import count
 from operator import attrgetter
 from typing import Any
 
-from ..arrays.launch import Kind, cast_into, copy
+from ..arrays.launch import Kind, cast_into, copy, kind_of
 from ..arrays.ndarray import NDArray, wrap
 from ..backends.buffer_pool import LARGE
+from ..core.context import CPU0
+from ..core.dtypes import float32
 from ..core.shapes import size
 from ..errors import InPlaceError, NBGradError
 from . import sweeps
@@ -185,7 +187,7 @@ def _references(x: NDArray | None) -> tuple[int, int]:
 
 
 #: These counts for an array that only a list refers to; they differ between Python versions.
-(_SOLE,) = [_references(x) for x in [wrap(None, (), None)]]  # type: ignore[arg-type]
+(_SOLE,) = [_references(x) for x in [wrap(None, (), kind_of(float32, CPU0))]]
 
 
 def wrap_cotangent(node: Node, g):

@@ -12,6 +12,7 @@ from typing import Any
 
 from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, alias, wrap
+from ..core.conventions import Conventions
 from ..core.dtypes import DType
 from ..core.shapes import size
 from ..errors import TraceError
@@ -75,11 +76,11 @@ def update(array: NDArray, new: NDArray) -> None:
         array._buf = new._buf
 
 
-def traced(value, shape, dtype: DType) -> NDArray:
-    """A traced array of this shape for a value of the graph."""
+def traced(value, shape, dtype: DType, conventions: Conventions | None = None) -> NDArray:
+    """A traced array of this shape for a value of the graph; with the graph's conventions, unless others are given."""
     graph = _graph()
     buffer: Any = TracedBuffer(graph, size(shape), dtype, value)
-    return wrap(buffer, shape, kind_of(dtype, graph.ctx))
+    return wrap(buffer, shape, kind_of(dtype, graph.ctx, conventions or graph.conventions))
 
 
 def traced_value(x: NDArray) -> ShapedValue:
@@ -105,13 +106,13 @@ def captured(x: NDArray) -> NDArray:
     graph = _graph()
     buffer: Any = x._buf
     if x._kind.traced and buffer.graph is graph:  # created in this graph with the kind of an outside array
-        return wrap(buffer, x._shape, kind_of(x._kind.dtype, graph.ctx), x._node)
+        return wrap(buffer, x._shape, x._kind.on(graph.ctx), x._node)
     if x._kind.traced and x._kind.ctx.device_id >= graph.level:
         raise TraceError(LEAKED)
     for outside, inside in (*reversed(graph.updates), *graph.captured):
         if outside._buf is x._buf and outside._shape == x._shape and outside._kind is x._kind:
             return inside
-    inside = traced(graph.argument(x._shape, x._kind.dtype), x._shape, x._kind.dtype)
+    inside = traced(graph.argument(x._shape, x._kind.dtype), x._shape, x._kind.dtype, x._kind.conventions)
     if is_weak(x):
         inside._label = WEAK
     graph.captured.append((x, inside))
@@ -132,15 +133,15 @@ def capture_outside(arrays: Sequence[NDArray]) -> list[NDArray]:
     return [x if x._kind.ctx == ctx else captured(x) for x in arrays]
 
 
-def trace_elementwise(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], shape) -> Any:
+def trace_elementwise(expr: Expr, scalars: tuple, arrays: Sequence[NDArray], shape, result: DType) -> Any:
     """The buffer of an elementwise operator's result."""
     graph = _graph()
     dtype = arrays[0]._kind.dtype
     if scalars:
         number = float if dtype.is_float else int
         expr = substitute(expr, {var(f"s{k}"): const(number(s)) for k, s in enumerate(scalars)})
-    value = graph.map(expr, [traced_value(x) for x in arrays], shape, dtype, dtype)
-    return TracedBuffer(graph, size(shape), dtype, value)
+    value = graph.map(expr, [traced_value(x) for x in arrays], shape, result, dtype)
+    return TracedBuffer(graph, size(shape), result, value)
 
 
 def operator_values(op, graph: Graph, arrays: Sequence[NDArray], attrs: dict) -> list[Value] | None:

@@ -15,7 +15,7 @@ from ..autodiff import tape
 from ..autodiff.tracing import capture_outside, captured, update
 from ..backends.numba.compile import nested, nopython
 from ..core.context import CPU0, Context
-from ..core.dtypes import DType
+from ..core.dtypes import DType, bool_
 from ..functional.closures import frozen_closure
 from ..ir.graph import Value
 from ..kernels.random import PART
@@ -116,7 +116,7 @@ class _Runner:
             self.calls.append(cache(partial(compiled.function, compiled.name, source, {})))
             arguments += side.arguments
         self.foreign = any(runner.foreign for side in self.sides for runner, _, _ in side.opaque.values())
-        self.avals = [((), None), *((v.shape, kind_of(v.dtype, CPU0)) for v in arguments)]
+        self.avals = [((), kind_of(bool_, CPU0)), *((v.shape, kind_of(v.dtype, CPU0)) for v in arguments)]
 
     def run(self, *arrays) -> None:
         *operands, results = arrays

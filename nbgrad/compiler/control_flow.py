@@ -225,7 +225,7 @@ def _trace_scan(step: Callable, data: Arrays, states: Arrays, every: int | None)
     """
 
     def one(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
-        return step([x if x._shape else reshape(x, (1,)) for x in row], states)
+        return step([x if x._shape else reshape(x, x._kind.conventions.scalar) for x in row], states)
 
     n = data[0]._shape[0]
     if every is None or every >= n:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tape
 from ..autodiff.tracing import capture_outside, captured, update
@@ -90,7 +89,7 @@ def loop(
         traced_step.arguments.insert(len(rows) - 1, traced_step.arguments.pop(len(rows) - 1 + len(states)))
     if more is not None:
         first = reshape(more(states), ())
-        count = cast(not_equal(first, 0), kind_of(int64, first._kind.ctx)) * n
+        count = cast(not_equal(first, 0), first._kind.of(int64)) * n
     stops = None if more is None else len(traced_step.results) - 1
     whole = LoopStep(
         name, frozen, traced_step, (len(rows), len(states), outputs), n, backward, count is not None, stops

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import copy, kind_of
+from ..arrays.launch import copy
 from ..arrays.ndarray import NDArray, alias, from_value
 from ..autodiff import tape
 from ..autodiff.differentiability import GRADIENT, limit_order
@@ -66,7 +66,7 @@ class Opaque:
         self.name = name
         self.call = call
         self.native = native
-        self.avals = [(x._shape, kind_of(x._kind.dtype, CPU0)) for x in operands]
+        self.avals = [(x._shape, x._kind.on(CPU0)) for x in operands]
         self.training = state.training
 
     def concrete(self, read: Collection[int], ctx: Context = CPU0, is_nested: bool = False) -> Opaque:

@@ -25,6 +25,7 @@ from ..autodiff.tracing import (
 )
 from ..core import dtypes
 from ..core.context import CPU0, Context, gpu
+from ..core.conventions import MXNET
 from ..core.shapes import size
 from ..core.single_element import Single
 from ..errors import ContextError, InPlaceError, TraceError
@@ -86,6 +87,7 @@ class Program:
         self.static = [None if is_array(leaf) else leaf for leaf in leaves]
         self.arrays = [k for k, leaf in enumerate(leaves) if is_array(leaf)]
         self.leaf_types = [leaves[k].__class__ for k in self.arrays]
+        self.takes_ndarrays = any(issubclass(t, NDArray) for t in self.leaf_types)
         self.avals = [_aval(leaves[k]) for k in self.arrays]
         #: Per array, whether its elements are stored as in a raw buffer: byte order is part of the signature.
         self.is_raw_layout = [
@@ -100,7 +102,7 @@ class Program:
                 graph, arguments, results = self._traced(place)
         self.ctx = CPU0 if place is None else place
         self._check_devices()
-        self.results = [(y._shape, kind_of(y._kind.dtype, self.ctx)) for y in results]
+        self.results = [(y._shape, y._kind.on(self.ctx)) for y in results]
         self._parts = graph, arguments, [traced_value(y) for y in results]
         self.compiled = self._compiled(self.ctx)
         self.call = self._caller()
@@ -118,9 +120,13 @@ class Program:
 
     def _traced(self, device: Context) -> tuple[Graph, list, list[NDArray]]:
         """Trace the function for arrays on this device: the graph, its arguments and results."""
-        graph = Graph()
-        with tracing_into(graph, numbers=NDArray not in self.leaf_types):
-            inside = [traced(graph.argument(shape, kind.dtype), shape, kind.dtype) for shape, kind in self.avals]
+        kinds = [kind for _, kind in self.avals]
+        graph = Graph(conventions=kinds[0].conventions if kinds else MXNET)
+        with tracing_into(graph, numbers=not self.takes_ndarrays):
+            inside = [
+                traced(graph.argument(shape, kind.dtype), shape, kind.dtype, kind.conventions)
+                for shape, kind in self.avals
+            ]
             for x, kind in zip(inside, self.leaf_types, strict=True):
                 if kind is float:
                     x._label = WEAK
@@ -185,7 +191,7 @@ class Program:
         for target, _ in graph.updates:
             k = next((k for k, x in zip(self.arrays, inside, strict=True) if x is target), None)
             leaf_type = None if k is None else self.leaf_types[self.arrays.index(k)]
-            if target._kind.traced and leaf_type is not NDArray:
+            if target._kind.traced and not (leaf_type and issubclass(leaf_type, NDArray)):
                 raise TraceError(
                     f"{self.jitted.name}: an operator writes into an array (BatchNorm into its running statistics) "
                     "that is neither an NDArray from outside nor an argument given as one; give an NDArray"
@@ -238,7 +244,7 @@ class Program:
             self.arrays, self.leaf_types, self.is_raw_layout, self.avals, strict=True
         ):
             x = f"leaves[{k}]"
-            loads.append(f"{x}._buf" if kind is NDArray else f"moved({x})._buf" if on_gpu else f"flat({x})")
+            loads.append(f"{x}._buf" if issubclass(kind, NDArray) else f"moved({x})._buf" if on_gpu else f"flat({x})")
             if plain and not on_gpu:  # takes a tenth of the time
                 loads[-1] = f"{x}{'' if len(shape) == 1 else '.ravel()'} if {x}.flags.carray else flat({x})"
         for k, x in enumerate(self.captured):
@@ -259,7 +265,7 @@ class Program:
 
     def _result_code(self, k: int, shape: tuple[int, ...], kind: Kind) -> str:
         """Code for a result as the user gets it: an NDArray if one was passed, else a NumPy array or a number."""
-        if NDArray in self.leaf_types or not self.leaf_types:
+        if self.takes_ndarrays or not self.leaf_types:
             return f"wrap(out{k}, shape{k}, kind{k})"
         out = f"np.array(out{k})" if kind.gpu else f"out{k}"
         out = f"{out}.view(kind{k}.dtype.np)" if kind.dtype.name == "float16" else out

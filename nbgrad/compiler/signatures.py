@@ -30,10 +30,10 @@ def flat_signature(args: Sequence) -> tuple[list, list] | None:
         kind = value.__class__
         if kind is np.ndarray:
             key.append((value.shape, value.dtype))
-        elif kind is NDArray:
-            key.append((value._shape, value._kind))
         elif kind is float:
             key.append(float)
+        elif issubclass(kind, NDArray):
+            key.append((value._shape, value._kind))
         else:
             return None
         leaves.append(value)
@@ -62,8 +62,11 @@ def _of_leaf(leaf: Any) -> Any:
     return leaf.__class__, leaf
 
 
-#: A leaf's class -> code for its part of a signature.
-_PARTS = {np.ndarray: "({0}.shape, {0}.dtype)", NDArray: "({0}._shape, {0}._kind)", float: "float"}
+def _part(kind: type) -> str | None:
+    """Code for a leaf's part of a signature, by its class; None for others than arrays and floats."""
+    if issubclass(kind, NDArray):
+        return "({0}._shape, {0}._kind)"
+    return {np.ndarray: "({0}.shape, {0}.dtype)", float: "float"}.get(kind)
 
 
 def recognizer(args: tuple) -> Callable[[tuple], tuple[list, tuple] | None] | None:
@@ -72,15 +75,17 @@ def recognizer(args: tuple) -> Callable[[tuple], tuple[list, tuple] | None] | No
     lines: list[str] = []
     leaves: list[str] = []
     parts: list[str] = []
-    names: dict[str, Any] = {"ndarray": np.ndarray, "NDArray": NDArray}
+    names: dict[str, Any] = {}
     numbers = count()
 
     def walk(tree: Any, name: str) -> bool:
         kind = tree.__class__
-        if kind in _PARTS:
-            lines.append(f"if {name}.__class__ is not {kind.__name__}: return None")
+        if (part := _part(kind)) is not None:
+            known = f"{kind.__name__}{next(numbers)}"
+            names[known] = kind
+            lines.append(f"if {name}.__class__ is not {known}: return None")
             leaves.append(name)
-            parts.append(_PARTS[kind].format(name))
+            parts.append(part.format(name))
             return True
         if kind not in (list, tuple, dict):
             return False

@@ -149,7 +149,7 @@ def add_step(whole: StepWithSubprograms, operands: Arrays, rule: Callable[[Array
 def zeros(shape: Shape, dtype: DType) -> NDArray:
     """Zeros in the graph being traced."""
     assert current.graph is not None
-    kind = kind_of(dtype, current.graph.ctx)
+    kind = kind_of(dtype, current.graph.ctx, current.graph.conventions)
     return wrap(kind.zeros(size(shape)), shape, kind)
 
 

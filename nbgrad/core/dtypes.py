@@ -15,6 +15,7 @@ __all__ = [
     "convertible",
     "default_dtype",
     "describe_argument",
+    "numpy_promote",
     "promote",
     "require_readable",
     "set_default_dtype",
@@ -190,6 +191,12 @@ def _promote(a: DType, b: DType) -> DType:
 
 
 _promotion = {(a, b): _promote(a, b) for a in ALL for b in ALL}
+_numpy_promotion = {(a, b): _by_name.get(np.promote_types(a.np, b.np).name, int32) for a in ALL for b in ALL}
+
+
+def numpy_promote(a: DType, b: DType) -> DType:
+    """The dtype of a result of operands `a` and `b` as NumPy has it: of int32 and float32, float64."""
+    return _numpy_promotion[a, b]
 
 
 def promote(a: DType, b: DType) -> DType:

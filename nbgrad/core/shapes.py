@@ -101,6 +101,11 @@ def broadcast_shape(shapes: Sequence[Shape], op: str) -> Shape:
     return tuple(out)
 
 
+def kept(shape: Shape, axes: tuple[int, ...]) -> Shape:
+    """The shape after reducing along axes, which stay with length 1."""
+    return tuple([1 if k in axes else n for k, n in enumerate(shape)])
+
+
 class Broadcast(NamedTuple):
     """The traversal of operands of `shapes` when the output of shape `out` is traversed in order.
 

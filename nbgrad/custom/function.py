@@ -379,7 +379,7 @@ class OpaqueCall(tape.Rule):
             hides = any(kind.dtype.is_float for *_, kind in made_inside)
             return guard_gradients(self.name, input_grads, node.parents) if hides and recording() else input_grads
         wanted = [k for k, p in enumerate(node.parents) if tape.cotangent_wanted(p, useful)]
-        avals = [(x._shape, kind_of(x._kind.dtype, CPU0)) for x in self.arrays]
+        avals = [(x._shape, x._kind.on(CPU0)) for x in self.arrays]
 
         def backward(operands: list[NDArray], results: list[NDArray]) -> None:
             token, *checked = operands

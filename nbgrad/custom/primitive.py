@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value, wrap, zeros
 from ..autodiff import tape, tracing
 from ..autodiff.differentiability import limit_order
@@ -20,6 +19,7 @@ from ..backends.numba.compile import is_nopython
 from ..backends.numba.result_types import result_form
 from ..compiler import opaque
 from ..core.context import CPU0, Context
+from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import require_readable
 from ..core.pickling import Derived
 from ..core.shapes import Shape, size
@@ -150,8 +150,8 @@ class Primitive(Derived):
             call = call.with_arrays(tracing.capture_outside(call.arrays))
             several, results = self._traced(call)
         else:
-            output = call.run(call.arrays)
-            results = _results(self.name, output, call.arrays[0]._kind.ctx)
+            output, kind = call.run(call.arrays), call.arrays[0]._kind
+            results = _results(self.name, output, kind.ctx, kind.conventions)
             several = opaque.sequence_type(output)
         if state.recording and any(x._node is not None for x in call.arrays):
             self._record(call, several, results)
@@ -333,7 +333,7 @@ def _listed(given: Any) -> list:
     return list(given) if isinstance(given, tuple | list) else [given]
 
 
-def _results(name: str, given: Any, ctx: Context) -> list[NDArray]:
+def _results(name: str, given: Any, ctx: Context, conventions: Conventions = MXNET) -> list[NDArray]:
     """Copies of the results of `forward` as NDArrays."""
     arrays = []
     for k, y in enumerate(_listed(given)):
@@ -342,7 +342,7 @@ def _results(name: str, given: Any, ctx: Context) -> list[NDArray]:
             what = f"{name}: result {k} must be an array of real numbers or a number"
             raise DTypeError(f"{what}, got {_described_briefly(y)}")
         try:
-            arrays.append(from_value(values, ctx=ctx))
+            arrays.append(from_value(values, ctx=ctx, conventions=conventions))
         except DTypeError as err:
             raise DTypeError(f"{name}: result {k}: {err}") from None
     return arrays
@@ -387,7 +387,7 @@ class _Rule(tape.Rule):
             return _cotangents(name, call.run(call.arrays), args, arrays, wanted)
         chosen = [k for k, want in enumerate(wanted) if want]
         avals = [(arrays[k]._shape, arrays[k]._kind.dtype) for k in chosen]
-        real = [wrap(None, x._shape, kind_of(x._kind.dtype, CPU0)) for x in arrays]
+        real = [wrap(None, x._shape, x._kind.on(CPU0)) for x in arrays]
         call = _Call(function, name, call.args(tracing.capture_outside(call.arrays)))
 
         def run(operands: list[NDArray], outs: list[NDArray]) -> None:

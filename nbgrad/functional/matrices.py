@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays.launch import Kind, kind_of
+from ..arrays.launch import Kind
 from ..arrays.ndarray import NDArray, from_value, zeros
 from ..autodiff import tape
 from ..autodiff.state import state
@@ -143,7 +143,7 @@ def _jacobian(name: str, function: Callable, argnums: Argnums, mode: str | None,
 
 def _unit(shape: tuple[int, ...], kind: Kind, k: int) -> NDArray:
     """The array that is 1 at flat index `k` and 0 elsewhere."""
-    kind = kind_of(kind.dtype, untraced_context(kind.ctx))
+    kind = kind.on(untraced_context(kind.ctx))
     x = zeros(shape, kind)
     x._buf[k : k + 1] = tape.ones_raw(kind, 1)
     return x
@@ -159,7 +159,7 @@ def _apply_to_units(
     n = size(shape)
     if kind.traced and n > 1:
         indices = captured(from_value(np.arange(float(n))))
-        units = cast(one_hot(indices, n, 1.0, 0.0, float64), kind_of(kind.dtype, indices._kind.ctx))
+        units = cast(one_hot(indices, n, 1.0, 0.0, float64), kind.on(indices._kind.ctx))
         rows = batch_over_rows(lambda row: linear(row[0]), [reshape(units, (n, *shape))], recorded)
         return [zeros((n, *s), kind) if x is None else x for x, (s, kind) in zip(rows, others, strict=True)]
     columns: list[list] = [[] for _ in others]

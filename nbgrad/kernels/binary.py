@@ -139,8 +139,8 @@ def _comparison(name: str, condition, doc: str, *aliases: str, reference=None) -
         doc + " 1 or 0 in the operands' dtype; gradient 0.",
         aliases=aliases,
         domain=_APART,
-        differentiable=False,
         reference=reference or getattr(np, name),
+        truth=True,
     )
 
 

@@ -225,7 +225,7 @@ def cast(data, dtype):
         Floats become integers by truncation; NaN and what does not fit give the smallest integer.
     """
     x = as_array(data, "cast")
-    return _cast_to(x, kind_of(as_dtype(dtype), x._kind.ctx))
+    return _cast_to(x, x._kind.of(as_dtype(dtype)))
 
 
 @composite(
@@ -274,7 +274,7 @@ make_loss.vjp(data=lambda g: full(g.shape, 1, g.dtype, g.ctx))
 
 def astype(self: NDArray, dtype, copy: bool = True) -> NDArray:
     """The array converted to `dtype`: a new array unless `copy` is False and the dtype is the same."""
-    kind = kind_of(as_dtype(dtype), self._kind.ctx)
+    kind = self._kind.of(as_dtype(dtype))
     if self._kind is kind and not copy:
         return self
     return identity(self) if self._kind is kind else _cast_to(self, kind)
@@ -288,7 +288,7 @@ def copy(self: NDArray) -> NDArray:
 def copyto(self: NDArray, other) -> NDArray:
     """Copy the values into another array of the same shape (returned), or onto a context (a new array)."""
     if isinstance(other, Context):
-        return _cast_to(self, kind_of(self._kind.dtype, usable(other)))
+        return _cast_to(self, self._kind.on(usable(other)))
     if not isinstance(other, NDArray):
         raise AttrError(f"copyto: an NDArray or a Context is needed, got {other!r}")
     if other is self:
@@ -301,4 +301,4 @@ def copyto(self: NDArray, other) -> NDArray:
 
 def as_in_context(self: NDArray, context: Context) -> NDArray:
     """The array on `context`: itself if it is there, else a copy; recorded."""
-    return self if self._kind.ctx == context else _cast_to(self, kind_of(self._kind.dtype, usable(context)))
+    return self if self._kind.ctx == context else _cast_to(self, self._kind.on(usable(context)))

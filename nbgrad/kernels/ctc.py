@@ -19,7 +19,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray
 from ..autodiff.state import state
 from ..backends.numba.compile import inline, kernel
@@ -383,6 +382,6 @@ def CTCLoss(
         data = where(_constant(inside.reshape((steps, batch, 1)), data), data, 0.0)
     constants = [arrayed(v, int64, data) for v in (labels, lengths, ends)]
     if data._kind.dtype.name == "float16":
-        wide = cast(data, kind_of(float32, data._kind.ctx))
+        wide = cast(data, data._kind.of(float32))
         return cast(_ctc(log_softmax(wide), *constants, blank=blank), data._kind)
     return _ctc(log_softmax(data), *constants, blank=blank)

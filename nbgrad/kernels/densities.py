@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray
 from ..core.dtypes import float32
 from ..errors import DTypeError, ShapeError
@@ -66,7 +65,7 @@ def _density(
         sample, *values = _aligned(op, names, tuple(given), vectors)
         kind = sample._kind
         if kind.dtype.name == "float16":  # the terms are too great for it
-            wide = kind_of(float32, kind.ctx)
+            wide = kind.of(float32)
             return cast(density(cast(sample, wide), [cast(v, wide) for v in values], is_log), kind)
         return density(sample, values, is_log)
 

@@ -22,7 +22,6 @@ from functools import lru_cache, reduce
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray
 from ..core.dtypes import int64
 from ..core.shapes import distinct_axes, size
@@ -143,7 +142,7 @@ class _Term:
 
 def _summed(x: NDArray, axes: tuple[int, ...]) -> NDArray:
     rest = tuple(n for k, n in enumerate(x.shape) if k not in axes)
-    return reshape(sum_(x, axis=axes), rest)  # a full sum has shape (1,)
+    return reshape(sum_(x, axis=axes), rest)  # a full sum may have the shape (1,)
 
 
 def _diagonal(term: _Term, subscripts: str) -> _Term:
@@ -212,11 +211,11 @@ def _pair(a: _Term, b: _Term, needed: set[str]) -> _Term:
 def _numbers_of(arrays: Sequence, op: str) -> list[NDArray]:
     """Arrays of one dtype; bools become int64."""
     found = unify([as_array(x, op, f"{k}") for k, x in enumerate(arrays)], op)
-    return [cast(x, kind_of(int64, x._kind.ctx)) if x._kind.dtype.name == "bool" else x for x in found]
+    return [cast(x, x._kind.of(int64)) if x._kind.dtype.name == "bool" else x for x in found]
 
 
 def _one_dimension(x: NDArray) -> NDArray:
-    return x if x.shape else reshape(x, (1,))
+    return x if x.shape else reshape(x, x._kind.conventions.scalar)
 
 
 def _rows(*rows: tuple) -> list[list]:

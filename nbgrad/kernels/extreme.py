@@ -157,7 +157,7 @@ def _of_some(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
     axes = resolve_axes(axis, data.ndim, op, bool(exclude))
     if any(data.shape[k] == 0 for k in axes):
         raise ShapeError(f"{op}: no elements to choose from: shape {data.shape} reduced over axes {axes}")
-    return Spec(reduced(data._shape, axes, bool(keepdims)), data._kind.dtype, axes=axes, keepdims=bool(keepdims))
+    return Spec(reduced(data, axes, bool(keepdims)), data._kind.dtype, axes=axes, keepdims=bool(keepdims))
 
 
 def _extreme_step(sign: int):
@@ -244,15 +244,15 @@ def _arg_rows(function):
 def _arg(name: str, sign: int, what: str):
     def infer(data, axis=None, keepdims=False):
         if axis is None:
-            shape = (1,) * data.ndim if keepdims else (1,)
+            shape = (1,) * data.ndim if keepdims else data._kind.conventions.scalar
             lengths = (1, data.size, 1)
         else:
             k = resolve_axis(axis, data.ndim, name)
-            shape = reduced(data._shape, (k,), bool(keepdims))
+            shape = reduced(data, (k,), bool(keepdims))
             lengths = split(data._shape, k)
         if lengths[1] == 0:
             raise ShapeError(f"{name}: no elements to choose from in shape {data.shape}")
-        return Spec(shape, "float32", lengths=lengths)
+        return Spec(shape, data._kind.conventions.index, lengths=lengths)
 
     infer.__doc__ = f"""Index of the {what} element along an axis, the first one at a tie; NaN counts as {what}.
 
@@ -321,4 +321,4 @@ def logsumexp(data, axis=None, keepdims=False):
     top = max_(data, axis=axis, keepdims=True).detach()
     top = _finite_or_zero.apply1(top)
     total = unary.log(sum_(unary.exp(data - top), axis=axis, keepdims=True)) + top
-    return total if keepdims else reshape(total, reduced(data.shape, resolve_axes(axis, data.ndim, "logsumexp"), False))
+    return total if keepdims else reshape(total, reduced(data, resolve_axes(axis, data.ndim, "logsumexp"), False))

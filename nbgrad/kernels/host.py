@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value
 from ..autodiff import tracing
 from ..core.dtypes import DType, int64
@@ -53,7 +52,7 @@ def arrayed(found: Any, dtype: DType, like: NDArray) -> NDArray:
     """What :func:`computed` gave, as an array of `dtype` that goes with `like`."""
     if not isinstance(found, NDArray):
         return from_value(found, like=like._kind, dtype=dtype)
-    return found if found._kind.dtype is dtype else cast(found, kind_of(dtype, found._kind.ctx))
+    return found if found._kind.dtype is dtype else cast(found, found._kind.of(dtype))
 
 
 def demand_shape(op: str, name: str, x: NDArray) -> None:

@@ -189,7 +189,7 @@ def integers(indices, op: str, beside: NDArray | None = None) -> Any:
     if isinstance(indices, NDArray) and (traced or (beside is not None and _together(indices._kind, beside._kind))):
         if traced:
             (indices,) = tracing.capture_outside([indices])
-        kind = kind_of(int64, indices._kind.ctx)
+        kind = indices._kind.of(int64)
         return indices.detach() if indices._kind is kind else cast(indices.detach(), kind)
     values = indices._view() if isinstance(indices, NDArray) else np.asarray(indices)
     if values.dtype.kind not in "fiub":
@@ -322,7 +322,7 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
     if axis is None:
         data, axis = reshape(data, (data.size,)), 0
     k = resolve_axis(axis, data.ndim, "pick")
-    rest = data.shape[:k] + data.shape[k + 1 :]
+    rest = data.shape[:k] + data.shape[k + 1 :] or data._kind.conventions.scalar
     values = in_range(integers(index, "pick", data), data.shape[k], mode, "pick")
     if values.size != size(rest):
         raise ShapeError(
@@ -330,14 +330,14 @@ def pick(data, index, axis=-1, keepdims=False, mode="clip"):
         )
     if not (isinstance(values, NDArray) and values._kind.traced):
         found = read_along(data, values.reshape(data.shape[:k] + (1,) + data.shape[k + 1 :]), k)
-        return found if keepdims else reshape(found, rest or (1,))
+        return found if keepdims else reshape(found, rest)
     outer, n, inner = _parts(data.shape, k)
     if n <= traced_index.FEW:
         found = traced_index.picked(data, reshape(values, data.shape[:k] + (1,) + data.shape[k + 1 :]), k)
-        return found if keepdims else reshape(found, rest or (1,))
+        return found if keepdims else reshape(found, rest)
     flat = (np.arange(outer)[:, None] * n + values.reshape(outer, inner)) * inner + np.arange(inner)
     out = take_axis(reshape(data, (data.size,)), flat.reshape(-1), 0)
-    return reshape(out, data.shape[:k] + (1,) + data.shape[k + 1 :] if keepdims else rest or (1,))
+    return reshape(out, data.shape[:k] + (1,) + data.shape[k + 1 :] if keepdims else rest)
 
 
 @composite(

@@ -170,7 +170,8 @@ def unstacked(x: NDArray) -> list[NDArray]:
     """The rows of an array, each as ``x[i]`` has it."""
     n, *rest = x.shape
     first, *others = rest or [1]
-    return pieces(reshape(x, (n * first, *others)), sizes=(first,) * n)
+    found = pieces(reshape(x, (n * first, *others)), sizes=(first,) * n)
+    return found if rest or x._kind.conventions.scalar else [reshape(y, ()) for y in found]
 
 
 @structured(

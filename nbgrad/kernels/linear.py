@@ -272,7 +272,7 @@ def _dot(lhs: NDArray, rhs: NDArray, transpose_a, transpose_b) -> NDArray:
     m, n, k = size(rest_a), size(rest_b), inner_a
     a = _matrix(lhs, (k, m) if ta else (m, k))
     b = _matrix(rhs, (n, k) if tb else (k, n))
-    return _matrix(matmul(a, b, transpose_a=ta, transpose_b=tb), rest_a + rest_b or (1,))
+    return _matrix(matmul(a, b, transpose_a=ta, transpose_b=tb), rest_a + rest_b or a._kind.conventions.scalar)
 
 
 def _matrix(x: NDArray, shape: tuple[int, ...]) -> NDArray:

@@ -11,7 +11,7 @@ from functools import cache
 
 import numpy as np
 
-from ..arrays.launch import Kind, kind_of
+from ..arrays.launch import Kind
 from ..arrays.ndarray import NDArray
 from ..core.dtypes import float32
 from ..core.shapes import Shape, size
@@ -51,7 +51,7 @@ def floats(op: str, **arrays) -> tuple[list[NDArray], Kind]:
     found = unify([as_array(x, op, name) for name, x in arrays.items()], op, ints=False)
     kind = found[0]._kind
     if kind.dtype.name == "float16":
-        wide = kind_of(float32, kind.ctx)
+        wide = kind.of(float32)
         found = [cast(x, wide) for x in found]
     return found, kind
 
@@ -80,7 +80,7 @@ def same_stack(op: str, *arrays: NDArray) -> None:
 
 def per_matrix(x: NDArray) -> Shape:
     """The shape of one number per matrix: (1,) for a single one."""
-    return x.shape[:-2] or (1,)
+    return x.shape[:-2] or x._kind.conventions.scalar
 
 
 def scaled(x: NDArray, alpha, op: str) -> NDArray:
@@ -482,4 +482,4 @@ def sumlogdiag(A):
     """
     op = "linalg_sumlogdiag"
     x, kind, lead = _read(A, op, lambda n: _diagonal(n, 0))
-    return back(sum_(log(x), axis=1), kind, lead or (1,))
+    return back(sum_(log(x), axis=1), kind, lead or kind.conventions.scalar)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.launch import cast_into, kind_of
+from ..arrays.launch import cast_into
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tracing
 from ..autodiff.state import state
@@ -223,7 +223,7 @@ def BatchNorm(
             if traced or moving._kind.gpu:
                 new = moving.detach() * momentum + batch.detach() * (1 - momentum)
                 if traced:
-                    tracing.update(moving, cast(new, kind_of(moving._kind.dtype, new._kind.ctx)))
+                    tracing.update(moving, cast(new, moving._kind.on(new._kind.ctx)))
                     continue
                 cast_into(new._buf, new._kind, moving._buf, moving._kind)
             else:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray
 from ..core.dtypes import float32
 from ..core.shapes import size
@@ -16,7 +15,7 @@ __all__ = ["by_operators", "expanded", "statistics_kind"]
 
 def statistics_kind(data: NDArray):
     """Statistics, and what is learned, are float32 for float16 data."""
-    return kind_of(float32, data._kind.ctx) if data._kind.dtype.name == "float16" else data._kind
+    return data._kind.of(float32) if data._kind.dtype.name == "float16" else data._kind
 
 
 def expanded(data, gamma, beta, eps, over, spread) -> list[NDArray]:

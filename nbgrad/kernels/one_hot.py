@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_host_values
 from ..backends.cuda.kernels import cuda, device
 from ..core.dtypes import DType, as_dtype
@@ -51,7 +50,7 @@ def one_hot(indices, depth, on_value=1.0, off_value=0.0, dtype="float32"):
         return traced_index.one_hot(values, int(depth), on_value, off_value, target)
     if isinstance(values, NDArray):
         return _one_hot(values, depth=int(depth), on=float(on_value), off=float(off_value), dtype=target)
-    return from_host_values(_hot(values, int(depth), on_value, off_value, target), kind_of(target, indices._kind.ctx))
+    return from_host_values(_hot(values, int(depth), on_value, off_value, target), indices._kind.of(target))
 
 
 def _hot(values: np.ndarray, depth: int, on, off, dtype: DType) -> np.ndarray:

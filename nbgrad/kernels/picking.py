@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value, wrap
 from ..core.dtypes import bool_, float32, int64
 from ..core.shapes import axis as resolve_axis
@@ -402,4 +401,4 @@ def bincount(data, weights=None, minlength=0):
     if weights is not None:
         return add_axis(weights, index, 0, n)
     counts = np.bincount(index, minlength=n)
-    return wrap(counts, (n,), kind_of(int64, data._kind.ctx))
+    return wrap(counts, (n,), data._kind.of(int64))

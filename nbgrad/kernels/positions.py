@@ -9,7 +9,7 @@ import numpy as np
 from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_host_values
 from ..core.context import untraced_context
-from ..core.dtypes import default_dtype, float64, int64
+from ..core.dtypes import float64, int64
 from ..core.shapes import distinct_axes, size
 from ..errors import AttrError, RangeError, ShapeError
 from ..operators.entry import as_array
@@ -220,5 +220,5 @@ def histogram(a, bins=10, range=None):
     how = {"bins": bins, "span": None if range is None else tuple(range)}
     counts = computed(_counts, a, *edges, shape=(n,), **how)
     found = computed(_edges, a, *edges, shape=(n + 1,), dtype=float64, **how)
-    dtype = a._kind.dtype if a._kind.dtype.is_float else default_dtype()
+    dtype = a._kind.as_float().dtype
     return [arrayed(counts, int64, a), arrayed(found, dtype, a)]

@@ -203,7 +203,7 @@ def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *par
     Parameters that are arrays come before the numbers.
     """
     kind = kind_of(dtype, usable(ctx if ctx is None else untraced_context(ctx)))
-    inner = kind_of(float32, kind.ctx) if dtype.name == "float16" else kind
+    inner = kind.of(float32) if dtype.name == "float16" else kind
     n = size(shape)
     key, offset = _stream.take(philox.consumed(kernel, n, inner.storage.itemsize))
     arrays = [p for p in parameters if isinstance(p, NDArray)]
@@ -211,7 +211,7 @@ def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *par
         operands = tracing.capture_outside([PART, *arrays])
         numbers = parameters[len(arrays) :]
         return _drawn(*operands, made=kernel, start=offset, shape=shape, dtype=dtype, numbers=numbers)
-    here = inner if not inner.gpu or random_device.draws(kernel) else kind_of(inner.dtype, CPU0)
+    here = inner if not inner.gpu or random_device.draws(kernel) else inner.on(CPU0)
     out = wrap(here.empty(n, here.storage), shape, here)
     given, numbers = [p.as_in_context(here.ctx)._buf for p in arrays], parameters[len(arrays) :]
     if here.gpu:

@@ -21,7 +21,6 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff.state import state as flags
 from ..core.dtypes import float32
@@ -77,7 +76,7 @@ def _gates(a: NDArray, count: int) -> list[NDArray]:
 
 def _wide(*arrays: NDArray) -> list[NDArray]:
     """float16 as float32, for kernels called outside an operator."""
-    return [cast(x, kind_of(float32, x._kind.ctx)) if x._kind.dtype.name == "float16" else x for x in arrays]
+    return [cast(x, x._kind.of(float32)) if x._kind.dtype.name == "float16" else x for x in arrays]
 
 
 def _zeros(like: NDArray, shape: Shape) -> NDArray:

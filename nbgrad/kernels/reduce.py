@@ -18,15 +18,14 @@ from functools import lru_cache
 
 import numpy as np
 
-from ..arrays.launch import Kind, kind_of
+from ..arrays.launch import Kind
 from ..arrays.ndarray import NDArray, wrap
 from ..backends import threads
 from ..backends.buffer_pool import LARGE
 from ..backends.numba.compile import inline, kernel
-from ..core.dtypes import default_dtype
 from ..core.registry import set_role
 from ..core.shapes import axes as resolve_axes
-from ..core.shapes import size
+from ..core.shapes import kept, size
 from ..errors import AttrError
 from ..ir.expr import const, eq, isnan, select, var
 from ..operators.cast import cast
@@ -131,11 +130,11 @@ def groups(shape: tuple[int, ...], axes: tuple[int, ...]) -> list[tuple[int, ...
     return sorted((tuple(r) for r in runs), key=lambda run: -size([shape[k] for k in run]))
 
 
-def reduced(shape: tuple[int, ...], axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
-    """The shape after reducing; (1,) instead of () as MXNet has it."""
+def reduced(data: NDArray, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape of `data` after reducing; what is single has the shape that its conventions say."""
     if keepdims:
-        return tuple([1 if k in axes else n for k, n in enumerate(shape)])
-    return tuple([n for k, n in enumerate(shape) if k not in axes]) or (1,)
+        return kept(data._shape, axes)
+    return tuple([n for k, n in enumerate(data._shape) if k not in axes]) or data._kind.conventions.scalar
 
 
 def by_groups(operands: tuple, results: tuple, axes: tuple[int, ...], step: Callable) -> Callable:
@@ -254,13 +253,13 @@ def reduction(data: NDArray, axis, keepdims, exclude, op: str) -> Spec:
     """What a reduction gives; bools become int64."""
     axes = resolve_axes(axis, data.ndim, op, bool(exclude))
     dtype = "int64" if data._kind.dtype.name == "bool" else data._kind.dtype
-    return Spec(reduced(data._shape, axes, bool(keepdims)), dtype, axes=axes, keepdims=bool(keepdims))
+    return Spec(reduced(data, axes, bool(keepdims)), dtype, axes=axes, keepdims=bool(keepdims))
 
 
 def expand(g: NDArray, shape: tuple[int, ...], axes: tuple[int, ...]) -> NDArray:
     """A reduced array, spread over the axes that were reduced."""
-    kept = reduced(shape, axes, True)
-    return broadcast_to(g if g._shape == kept else reshape(g, kept), shape=shape)
+    column = kept(shape, axes)
+    return broadcast_to(g if g._shape == column else reshape(g, column), shape=shape)
 
 
 def reduces(what: str, gradient: str) -> Callable[[Callable], Callable]:
@@ -341,7 +340,7 @@ sum_.vjp(data=lambda g, data_shape, axes: expand(g, data_shape, axes))
 @sum_.raw
 def _(operands, results, *, axes, keepdims):
     ((shape, kind),) = operands
-    return (spreading(kind, reduced(shape, axes, True), shape),) if kind.dtype.is_float else None
+    return (spreading(kind, kept(shape, axes), shape),) if kind.dtype.is_float else None
 
 
 @sum_.lower
@@ -422,7 +421,7 @@ def _(operands, results, *, shape):
 
 
 def as_float(data: NDArray) -> NDArray:
-    return data if data._kind.dtype.is_float else cast(data, kind_of(default_dtype(), data._kind.ctx))
+    return data if data._kind.dtype.is_float else cast(data, data._kind.as_float())
 
 
 def _count(data: NDArray, axes: tuple[int, ...]) -> int:

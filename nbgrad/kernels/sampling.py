@@ -19,7 +19,6 @@ import math
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value, full
 from ..autodiff.state import state
 from ..backends.cuda.kernels import cuda, device
@@ -191,7 +190,7 @@ class _Call:
             if not isinstance(p, NDArray | int | float | np.number):
                 raise AttrError(f"{op}: {name} must be a number or an NDArray, got {p!r}")
         if arrays:
-            self.values = [cast(p.detach(), kind_of(float64, p._kind.ctx)) for p in parameters.values()]
+            self.values = [cast(p.detach(), p._kind.of(float64)) for p in parameters.values()]
             self.plain = None
         else:
             self.plain = [np.array([p], np.float64) for p in parameters.values()]
@@ -407,14 +406,14 @@ def multinomial(data, shape=None, get_prob=False, dtype="int32", out=None, name=
     chances = demanded(
         _is_distribution,
         "multinomial: probabilities must not be negative and must add up to 1 along the last axis",
-        cast(rows.detach(), kind_of(float64, data._kind.ctx)),
+        cast(rows.detach(), data._kind.of(float64)),
     )
     block = as_shape(() if shape is None else shape, "multinomial: shape")
     draws = size(block)
     u = draw(philox.uniform, (len(rows), draws), float64, data.ctx, 0.0, 1.0)
     final = data.shape[:-1] + block or (1,)
     places = _chosen(u, chances)
-    numbers = cast(reshape(places, final), kind_of(as_dtype(dtype), places._kind.ctx))
+    numbers = cast(reshape(places, final), places._kind.of(as_dtype(dtype)))
     if not get_prob:
         return store_out(numbers, out, "multinomial")
     starts = from_value(np.arange(len(rows))[:, None] * n)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.launch import Kind, kind_of
+from ..arrays.launch import Kind
 from ..arrays.ndarray import NDArray, full
 from ..autodiff import tracing
 from ..autodiff.state import state
@@ -41,7 +41,7 @@ def _here(arrays: list[NDArray]) -> bool:
 
 
 def _float32(x: NDArray) -> Kind:
-    return kind_of(float32, x._kind.ctx)
+    return x._kind.of(float32)
 
 
 def _joined(numbers: list[NDArray]) -> NDArray:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_host_values, full
 from ..autodiff import tracing
 from ..core.context import untraced_context
@@ -64,7 +63,7 @@ def _(operands, results, *, axis, ascending, count):
 def _order_of(x: NDArray, axis: int, ascending: bool, count: int | None = None) -> NDArray:
     count = x.shape[axis] if count is None else count
     if _here(x):
-        return from_host_values(_ordered(x._view(), axis, ascending, count), kind_of(int64, x._kind.ctx))
+        return from_host_values(_ordered(x._view(), axis, ascending, count), x._kind.of(int64))
     return _order(x.detach(), axis=axis, ascending=bool(ascending), count=count)
 
 
@@ -350,7 +349,7 @@ def searchsorted(a, v, side="left"):
     if side not in ("left", "right"):
         raise AttrError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if _here(a, v):
-        return from_host_values(np.asarray(np.searchsorted(a._view(), v._view(), side)), kind_of(int64, v._kind.ctx))
+        return from_host_values(np.asarray(np.searchsorted(a._view(), v._view(), side)), v._kind.of(int64))
     common = as_dtype(np.result_type(a.dtype, v.dtype)) if a._kind.dtype.is_float or v._kind.dtype.is_float else int64
     a, v = [arrayed(x.detach(), common, x) for x in (a, v)]
     return _places_in(a, v, right=side == "right")

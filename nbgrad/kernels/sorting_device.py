@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import Kind, kind_of
+from ..arrays.launch import Kind
 from ..backends.cuda import driver
 from ..backends.cuda.kernels import cuda, device
 from ..backends.numba.compile import inline
@@ -138,7 +138,7 @@ def _search(a, v, out, right):
 
 
 def _empty_keys(kind: Kind, n: int) -> Any:
-    wide = kind_of(int64 if kind.storage.itemsize == 8 else int32, kind.ctx)
+    wide = kind.of(int64 if kind.storage.itemsize == 8 else int32)
     return wide.empty(n, wide.storage)
 
 
@@ -176,7 +176,7 @@ def order(x: Any, kind: Kind, out: Any, sizes: tuple[int, int, int], ascending: 
     rows = outer * inner
     keys = keys_of(x, kind, n, inner, ascending)
     widths = [TILE << k for k in range(((n - 1) // TILE).bit_length())]
-    places = kind_of(int64, kind.ctx)
+    places = kind.of(int64)
     straight = inner == 1 and count == n
     index = last = out if straight else places.empty(x.size, places.storage)
     if widths:  # a merge goes from one of two places to the other; the last one ends where it should

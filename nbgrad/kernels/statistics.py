@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray
 from ..core.dtypes import bool_, int64, uint8
 from ..core.shapes import axes as resolve_axes
@@ -124,9 +123,9 @@ def _truth(name: str, what: str, reference):
     def call(data, axis=None, keepdims=False):
         x = as_array(data, name)
         test = not_equal if name == "any" else equal
-        hits = sum_(cast(test(x, 0), kind_of(int64, x._kind.ctx)), axis=axis, keepdims=keepdims)
+        hits = sum_(cast(test(x, 0), x._kind.of(int64)), axis=axis, keepdims=keepdims)
         answer = greater(hits, 0) if name == "any" else equal(hits, 0)
-        return cast(answer, kind_of(bool_, x._kind.ctx))
+        return cast(answer, x._kind.of(bool_))
 
     call.__name__ = name
     samples = rows(reference, exclude=False, result="bool")
@@ -171,7 +170,7 @@ def median(data, axis=None, keepdims=False):
     table_ = reshape(transpose(data, axes=kept + axes), (data.size // n, n))
     places = computed(_middle, table_, shape=(len(table_), 2))
     picked = take_axis(reshape(table_, (table_.size,)), places, 0)
-    return reshape(mean(picked, axis=1), reduced(data.shape, axes, bool(keepdims)))
+    return reshape(mean(picked, axis=1), reduced(data, axes, bool(keepdims)))
 
 
 @composite(

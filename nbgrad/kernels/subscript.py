@@ -185,7 +185,12 @@ def getitem(self: NDArray, key) -> NDArray:
     if type(key) is int and self._shape:  # the short way for x[i]
         begin, n = _position(key, self._shape[0], 0), self._shape[0]
         return (
-            _view(self, (begin,) + (0,) * (self.ndim - 1), (1,) + self._shape[1:], self._shape[1:] or (1,))
+            _view(
+                self,
+                (begin,) + (0,) * (self.ndim - 1),
+                (1,) + self._shape[1:],
+                self._shape[1:] or self._kind.conventions.scalar,
+            )
             if n
             else self
         )
@@ -245,7 +250,7 @@ def _basic(x: NDArray, items: list, known: tuple | None = None) -> NDArray:
             step.append(1)
             counts.append(1)
         axis += 1
-    final = tuple(shape) or (() if not x._shape else (1,))
+    final = tuple(shape) or (() if not x._shape else x._kind.conventions.scalar)
     if all(s == 1 for s in step) and _neighbours(x._shape, counts):
         read = partial(_view, begin=tuple(begin), counts=tuple(counts), shape=final)
     else:
@@ -290,7 +295,7 @@ def _advanced(x: NDArray, items: list) -> NDArray:
         return _leading_arrays(x, items)
     # Slices between arrays: let NumPy say where the elements are.
     positions = np.arange(x.size).reshape(x._shape)[tuple(items)]
-    return reshape(take_axis(reshape(x, (x.size,)), positions, 0), positions.shape or (1,))
+    return reshape(take_axis(reshape(x, (x.size,)), positions, 0), positions.shape or x._kind.conventions.scalar)
 
 
 def _traced(x: NDArray, items: list) -> NDArray:
@@ -321,7 +326,7 @@ def _traced(x: NDArray, items: list) -> NDArray:
         places = list(range(len(places)))
     first, last, shape = places[0], places[-1] + 1, block._shape
     found = take_axis(reshape(block, (*shape[:first], size(shape[first:last]), *shape[last:])), positions, first)
-    return found if found._shape else reshape(found, (1,))
+    return found if found._shape else reshape(found, x._kind.conventions.scalar)
 
 
 def _leads(items: list) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value
 from ..backends.cuda.kernels import cuda, device
 from ..core.context import current_context
@@ -88,7 +87,7 @@ def picked(data: NDArray, index: NDArray, axis: int) -> NDArray:
 
     `index` has length 1 along the axis, and so has the result.
     """
-    kind = kind_of(int64 if data._kind.dtype is bool_ else data._kind.dtype, data._kind.ctx)  # one that holds FEW
+    kind = data._kind.of(int64 if data._kind.dtype is bool_ else data._kind.dtype)  # one that holds FEW
     places = _places(data.shape[axis], data.ndim - axis - 1, kind.dtype)
     found = sum_(_pick_if.apply((places, cast(index, kind), cast(data, kind))), axis=axis, keepdims=True)
     return cast(found, data._kind)
@@ -99,6 +98,6 @@ def one_hot(index: NDArray, depth: int, on_value: float, off_value: float, dtype
     # Places and indices are compared in `dtype` only if it holds all places: what is out of range stays so, rounded.
     exact = dtype.np.kind == "f" and depth <= 2 ** (np.finfo(dtype.np).nmant + 1)
     compared = dtype if exact else float64 if dtype.np.kind == "f" else int64
-    kind = kind_of(compared, index._kind.ctx)
+    kind = index._kind.of(compared)
     found = (_places(depth, 0, compared), cast(reshape(index, (*index.shape, 1)), kind))
-    return cast(_choose_if.apply(found, (on_value, off_value)), kind_of(dtype, index._kind.ctx))
+    return cast(_choose_if.apply(found, (on_value, off_value)), index._kind.of(dtype))

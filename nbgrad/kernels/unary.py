@@ -214,12 +214,23 @@ sinc = unary("sinc", vm.sinc(x), "sin(pi x)/(pi x), 1 at 0.", reference=_sinc, u
 
 # Tests: 1 or 0 in the operand's dtype; gradient 0.
 logical_not = unary(
-    "logical_not", vm.as_number(eq(x, 0)), "1 where x is 0, else 0.", ints=True, differentiable=False, domain=(0.5, 2.0)
+    "logical_not",
+    vm.as_number(eq(x, 0)),
+    "1 where x is 0, else 0.",
+    ints=True,
+    truth=True,
+    domain=(0.5, 2.0),
 )
-isnan_ = unary("isnan", vm.as_number(isnan(x)), "1 where x is NaN, else 0.", ints=True, differentiable=False)
+isnan_ = unary("isnan", vm.as_number(isnan(x)), "1 where x is NaN, else 0.", ints=True, truth=True)
 isinf = unary(
-    "isinf", vm.as_number(eq(vm.absolute(x), math.inf)), "1 where x is infinite, else 0.", differentiable=False
+    "isinf",
+    vm.as_number(eq(vm.absolute(x), math.inf)),
+    "1 where x is infinite, else 0.",
+    truth=True,
 )
 isfinite = unary(
-    "isfinite", vm.as_number(lt(vm.absolute(x), math.inf)), "1 where x is finite, else 0.", differentiable=False
+    "isfinite",
+    vm.as_number(lt(vm.absolute(x), math.inf)),
+    "1 where x is finite, else 0.",
+    truth=True,
 )

@@ -6,15 +6,15 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..arrays.launch import cast_into, kind_of
+from ..arrays.launch import cast_into, check_together
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tracing
 from ..backends.buffer_pool import LARGE
 from ..core import dtypes
-from ..core.context import CPU0, Context, is_traced
+from ..core.context import CPU0, Context
 from ..core.dtypes import DType, as_dtype
 from ..core.shapes import Shape, size
-from ..errors import AttrError, ContextError
+from ..errors import AttrError
 
 if TYPE_CHECKING:
     from .structured import Structured
@@ -85,24 +85,23 @@ class Plan:
         missing = [name for name, value in spec.attrs.items() if value is REQUIRED]
         if missing:
             raise AttrError(f"{op.name}: {', '.join(missing)} must be given")
-        ctx = arrays[0]._kind.ctx
+        kind = arrays[0]._kind
         for x in arrays[1:]:
-            if x._kind.ctx != ctx:
-                raise ContextError(f"{op.name}: operands are on different devices, {ctx} and {x._kind.ctx}")
+            check_together(kind, x._kind, op.name)
         self.op = op
         self.given = given
         self.attrs = spec.attrs
         self.single = spec.single
         self.avals = tuple([(x._shape, x._kind) for x in arrays])
         self.shapes = tuple(spec.shapes)
-        self.kinds = tuple([kind_of(dtype, ctx) for dtype in spec.kinds])
+        self.kinds = tuple([kind.of(dtype) for dtype in spec.kinds])
         self.results = []
-        for shape, kind in zip(self.shapes, self.kinds, strict=True):
+        for shape, result in zip(self.shapes, self.kinds, strict=True):
             n = size(shape)
-            self.results.append((kind.empty if n >= LARGE else kind.small, n, shape, kind))
+            self.results.append((result.empty if n >= LARGE else result.small, n, shape, result))
         self.run = self._runner()
         self.pulls = None
-        if op.raw_binder is not None and not (self.kinds[0].gpu or is_traced(ctx)):
+        if op.raw_binder is not None and not (self.kinds[0].gpu or kind.traced):
             self.pulls = op.raw_binder(self.avals, results_of(self), self.attrs)
         self._places: dict[tuple, list] = {}
         self._saves: dict[tuple, tuple] = {}
@@ -161,7 +160,7 @@ class Plan:
 
     def concrete(self, read: Collection[int] = (), ctx: Context = CPU0, is_nested: bool = False) -> Plan:
         """The same call for arrays on a device; `read` are the results that are used, `is_nested`: in a loop's step."""
-        return self.on([wrap(None, shape, kind_of(kind.dtype, ctx)) for shape, kind in self.avals])
+        return self.on([wrap(None, shape, kind.on(ctx)) for shape, kind in self.avals])
 
     def saves(self, wanted: tuple[bool, ...]) -> tuple[tuple[str, int], ...]:
         """The values that rules of wanted operands read: (name, index); operands from 0 up, results from -1 down."""
@@ -213,13 +212,13 @@ def results_of(plan: Plan) -> tuple:
 
 def _wider(aval: tuple) -> tuple:
     shape, kind = aval
-    return shape, kind_of(dtypes.float32, kind.ctx) if kind.dtype.name == "float16" else kind
+    return shape, kind.of(dtypes.float32) if kind.dtype.name == "float16" else kind
 
 
 def _widened(x: NDArray, copy: bool) -> NDArray:
     if x._kind.dtype.name != "float16":
         return x
-    kind = kind_of(dtypes.float32, x._kind.ctx)
+    kind = x._kind.of(dtypes.float32)
     out = wrap(kind.empty(x._buf.size, kind.storage), x._shape, kind)
     if copy:
         cast_into(x._buf, x._kind, out._buf, kind)

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..arrays.launch import Kind, cast_into, kind_of
+from ..arrays.launch import Kind, cast_into, check_together
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tape, tracing
 from ..autodiff.constants import Constant
 from ..autodiff.observers import notify_observer, observers
 from ..autodiff.state import recording
-from ..core import dtypes
-from ..core.dtypes import DType, promote
-from ..errors import ContextError
+from ..core.dtypes import DType
 
 __all__ = ["Cast", "cast", "unify"]
 
 
 def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray]:
     """The arrays cast to their promoted dtype, which is made a float unless `ints`."""
-    ctx = arrays[0]._kind.ctx
     dtype = arrays[0]._kind.dtype
     if tracing.current.graph is not None:
         arrays, dtype = _capture_and_promote(arrays)
-        ctx = arrays[0]._kind.ctx
+    kind = arrays[0]._kind
     for x in arrays[1:]:
-        if x._kind.ctx != ctx:
-            raise ContextError(
-                f"{op}: operands are on different devices, {ctx} and {x._kind.ctx}; move one with as_in_context"
-            )
-        dtype = promote(dtype, x._kind.dtype)
-    if not (ints or dtype.is_float):
-        dtype = dtypes.default_dtype()
-    kind = kind_of(dtype, ctx)
+        check_together(kind, x._kind, op)
+        dtype = kind.conventions.promote(dtype, x._kind.dtype)
+    kind = kind.of(dtype)
+    if not ints:
+        kind = kind.as_float()
     return [x if x._kind is kind else cast(x, kind) for x in arrays]
 
 
@@ -42,15 +36,15 @@ def _capture_and_promote(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], 
     Traced Python numbers take the dtype of the arrays."""
     if tracing.has_outside_arrays(arrays):
         arrays = tracing.capture_outside(arrays)
+    first = arrays[0]._kind
     weak = [tracing.is_weak(x) for x in arrays]
     if all(weak) or not any(weak):
-        return arrays, arrays[0]._kind.dtype
+        return arrays, first.dtype
     strong = [x._kind.dtype for x, w in zip(arrays, weak, strict=True) if not w]
-    dtype = strong[0] if any(d.is_float for d in strong) else dtypes.default_dtype()
+    dtype = strong[0] if any(d.is_float for d in strong) else first.conventions.float_dtype()
     for other in strong:
-        dtype = promote(dtype, other)
-    kind = kind_of(dtype, arrays[0]._kind.ctx)
-    return [cast(x, kind) if w else x for x, w in zip(arrays, weak, strict=True)], dtype
+        dtype = first.conventions.promote(dtype, other)
+    return [cast(x, first.of(dtype)) if w else x for x, w in zip(arrays, weak, strict=True)], dtype
 
 
 class Cast(tape.Rule):
@@ -78,7 +72,7 @@ def cast(x: NDArray, kind: Kind) -> NDArray:
     if kind.traced and x._kind.ctx != kind.ctx:
         x = tracing.captured(x)
     elif x._kind.traced and not kind.traced:  # traced arrays have no device of their own
-        kind = kind_of(kind.dtype, x._kind.ctx)
+        kind = kind.on(x._kind.ctx)
     buf = kind.empty(x._buf.size, kind.storage)
     cast_into(x._buf, x._kind, buf, kind)
     out = wrap(buf, x._shape, kind)
@@ -86,7 +80,5 @@ def cast(x: NDArray, kind: Kind) -> NDArray:
         rule = _CAST if kind.dtype.is_float else _ROUNDING
         out._node = tape.node(rule, (x._node,), (), x._kind, x._shape, kind)
     if observers:
-        notify_observer(
-            Cast.name, (x,), (out,), lambda operands: [cast(operands[0], kind_of(kind.dtype, operands[0]._kind.ctx))]
-        )
+        notify_observer(Cast.name, (x,), (out,), lambda operands: [cast(operands[0], kind.on(operands[0]._kind.ctx))])
     return out

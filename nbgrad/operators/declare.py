@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value
 from ..core import dtypes
 from ..errors import AttrError, DTypeError
@@ -19,7 +18,7 @@ from .elementwise import Elementwise, derived, fast_binary
 from .entry import Entry, as_array, store_out
 from .samples import Input, Sample, sample_table
 
-__all__ = ["binary", "parametric", "unary"]
+__all__ = ["binary", "parametric", "scalar_forms", "unary"]
 
 
 def _document(call: Callable, name: str, doc: str) -> None:
@@ -58,6 +57,7 @@ def unary(
     reference: Callable | str | None = None,
     ulp: float = 1,
     differentiable: bool = True,
+    truth: bool = False,
 ) -> Callable:
     """Declare an elementwise operator of one array: `expr` in the variable ``x``.
 
@@ -80,8 +80,10 @@ def unary(
         The largest deviation of the result from it, in units in the last place.
     differentiable : bool
         False for functions that are constant wherever they have a derivative.
+    truth : bool
+        Whether results are truth values, which have no derivative.
     """
-    op = Elementwise(name, substitute(expr, {var("x"): var("x0")}), 1, ints=ints)
+    op = Elementwise(name, substitute(expr, {var("x"): var("x0")}), 1, ints=ints, truth=truth)
     call = unary_call(op)
     _document(call, name, _elementwise_doc(op, doc, ("data",)))
     rows = ([Input((5,), *domain)],)
@@ -93,7 +95,7 @@ def unary(
         method=method,
         rule=op,
         samples=samples,
-        differentiable=differentiable,
+        differentiable=differentiable and not truth,
         formula=repr(expr),
     )
     return call
@@ -140,7 +142,7 @@ def parametric(
         if len(args) > len(names) or any(not _is_number(s) for s in scalars):
             raise AttrError(f"{op.name}: needs numbers for {', '.join(names)}; got {dict(zip(names, scalars))}")
         if not x._kind.dtype.is_float and not (ints and all(float(s).is_integer() for s in scalars)):
-            x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
+            x = cast(x, x._kind.as_float())
         number: Callable = float if x._kind.dtype.is_float else int
         return store_out(op.apply1(x, tuple(map(number, scalars))), out, op.name)
 
@@ -233,12 +235,14 @@ def _mixed(op: Elementwise, left: Callable, right: Callable, lhs, rhs):
 
 
 def _operand(value, like: NDArray, op: str) -> NDArray:
+    if isinstance(value, NDArray):
+        return value
     if isinstance(value, np.ndarray):
         return from_value(value, like=like._kind)
     if isinstance(value, list | tuple):  # lists take the array's dtype, except that floats stay floats beside integers
         x = from_value(value, like=like._kind, dtype="float64")
         whole = not like._kind.dtype.is_float and not (x._view() % 1).any()
-        kind = like._kind if whole or like._kind.dtype.is_float else kind_of(dtypes.default_dtype(), like._kind.ctx)
+        kind = like._kind if whole else like._kind.as_float()
         return cast(x, kind)
     instead = "x.to_numpy()" if dtypes.convertible(value) else "an NDArray, a NumPy array or a number"
     raise DTypeError(f"{op}: type {type(value)} not supported; use {instead}")
@@ -250,16 +254,44 @@ def _with_scalar(choose: Callable, x: NDArray, s):
         op, scalars = choose(float(value))
         return op.apply1(x, scalars)
     if isinstance(value, float):
-        x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
+        x = cast(x, x._kind.as_float())
     else:
         value = int(value)
         if not -(2**63) <= value < 2**63:
             raise DTypeError(f"scalar {value} does not fit an integer array's 64-bit arithmetic")
     op, scalars = choose(value)
     if not op.ints and not x._kind.dtype.is_float:
-        x = cast(x, kind_of(dtypes.default_dtype(), x._kind.ctx))
+        x = cast(x, x._kind.as_float())
         scalars = tuple(map(float, scalars))
     return op.apply1(x, scalars)
+
+
+def scalar_forms(
+    op: Elementwise, special_left: dict[float, Expr] | None = None, special: dict[float, Expr] | None = None
+) -> tuple[Callable, Callable]:
+    """``left(s)`` and ``right(s)`` for a two-operand operator: the one-array operator (and scalars) of ``s op array``
+    and of ``array op s``. The tables have better expressions for particular scalars, in the other operand."""
+    x0, x1, s0, name = var("x0"), var("x1"), var("s0"), op.name
+    by_right = derived(f"{name}_scalar", substitute(op.expr, {x1: s0}), 1, 1, op.ints, op.truth)
+    by_left = derived(f"r{name}_scalar", substitute(op.expr, {x0: s0, x1: x0}), 1, 1, op.ints, op.truth)
+
+    def particular(prefix: str, table: dict[float, Expr] | None, x: Expr) -> dict:
+        return {
+            value: derived(_identifier(f"{prefix}_{value}"), substitute(as_expr(e), {x: x0}), 1, 0, op.ints)
+            for value, e in (table or {}).items()
+        }
+
+    specials, specials_left = particular(name, special, var("a")), particular(f"r{name}", special_left, var("b"))
+
+    def right(s):
+        special_op = specials.get(s) if specials and (s > 0 or isinstance(s, float)) else None
+        return (by_right, (s,)) if special_op is None else (special_op, ())
+
+    def left(s):
+        special_op = specials_left.get(s)
+        return (by_left, (s,)) if special_op is None else (special_op, ())
+
+    return left, right
 
 
 def binary(
@@ -276,12 +308,13 @@ def binary(
     differentiable: bool = True,
     special: dict[float, Expr] | None = None,
     special_left: dict[float, Expr] | None = None,
+    truth: bool = False,
 ) -> Callable:
     """Declare an elementwise operator of two arrays, or an array and a scalar: `expr` in ``a`` and ``b``.
 
     Parameters
     ----------
-    name, expr, doc, aliases, ints, domain, method, reference, ulp, differentiable
+    name, expr, doc, aliases, ints, domain, method, reference, ulp, differentiable, truth
         As for :func:`unary`; `domain` has one range per operand.
     special : dict, optional
         Better expressions in ``a`` for particular scalars ``b`` (x**2).
@@ -289,26 +322,8 @@ def binary(
         Better expressions in ``b`` for particular scalars ``a``.
     """
     a, b = var("a"), var("b")
-    op = Elementwise(name, substitute(expr, {a: var("x0"), b: var("x1")}), 2, ints=ints)
-    by_right = derived(f"{name}_scalar", substitute(expr, {a: var("x0"), b: var("s0")}), 1, 1, ints)
-    by_left = derived(f"r{name}_scalar", substitute(expr, {a: var("s0"), b: var("x0")}), 1, 1, ints)
-
-    def particular(prefix: str, table: dict[float, Expr] | None, x: Expr) -> dict:
-        return {
-            value: derived(_identifier(f"{prefix}_{value}"), substitute(as_expr(e), {x: var("x0")}), 1, 0, ints)
-            for value, e in (table or {}).items()
-        }
-
-    specials, specials_left = particular(name, special, a), particular(f"r{name}", special_left, b)
-
-    def right(s):
-        special_op = specials.get(s) if specials and (s > 0 or isinstance(s, float)) else None
-        return (by_right, (s,)) if special_op is None else (special_op, ())
-
-    def left(s):
-        special_op = specials_left.get(s)
-        return (by_left, (s,)) if special_op is None else (special_op, ())
-
+    op = Elementwise(name, substitute(expr, {a: var("x0"), b: var("x1")}), 2, ints=ints, truth=truth)
+    left, right = scalar_forms(op, special_left, special)
     operator = binary_call(op, left, right)
 
     def call(lhs, rhs, out=None, name=None, **unknown):
@@ -327,8 +342,9 @@ def binary(
         method=method,
         rule=op,
         samples=samples,
-        differentiable=differentiable,
+        differentiable=differentiable and not truth,
         formula=repr(expr),
         operator=operator,
+        scalar_forms=(left, right),
     )
     return call

@@ -47,14 +47,19 @@ class Elementwise(tape.Rule):
         Number of scalar parameters.
     ints : bool
         Whether integer and bool arrays are used as they are; otherwise they are first cast to the default float dtype.
+    truth : bool
+        Whether results are truth values, whose dtype the conventions say.
     """
 
-    def __init__(self, name: str, expr: Expr, operands: int, params: int = 0, *, ints: bool = True) -> None:
+    def __init__(
+        self, name: str, expr: Expr, operands: int, params: int = 0, *, ints: bool = True, truth: bool = False
+    ) -> None:
         self.name = name
         self.expr = expr
         self.operands = tuple(f"x{k}" for k in range(operands))
         self.params = tuple(f"s{k}" for k in range(params))
         self.ints = ints
+        self.truth = truth
         self.flat: dict[Kind, Callable] = {}  # kind -> entry point of the flat kernel; the call's fast path reads it
         self._entries: dict[tuple, Callable] = {}
         self._vjps: dict[int, Expr] = {}
@@ -83,9 +88,10 @@ class Elementwise(tape.Rule):
     def entry(self, kind: Kind, layout: Broadcast | None):
         """The compiled kernel for operands of `kind` with this broadcast layout (None: all have one shape)."""
         if layout is None:
-            kernel = self.flat.get(kind)
+            flat: dict = self.flat if self.result_kind(kind) is kind else self._entries  # fast paths are for one kind
+            kernel = flat.get(kind)
             if kernel is None:
-                kernel = self.flat[kind] = self._bind(kind, 1, (True,) * len(self.operands))
+                kernel = flat[kind] = self._bind(kind, 1, (True,) * len(self.operands))
             return kernel
         key = (kind, layout.rank, layout.moves)
         kernel = self._entries.get(key)
@@ -93,13 +99,21 @@ class Elementwise(tape.Rule):
             kernel = self._entries[key] = self._bind(kind, layout.rank, layout.moves)
         return kernel
 
+    def result_kind(self, kind: Kind) -> Kind:
+        """The kind of results of operands of `kind`."""
+        return kind.truth if self.truth else kind
+
     def _bind(self, kind: Kind, rank: int, moves: Sequence[bool]):
         inputs = [
             templates.Input(name, kind.dtype, templates.STEP if move else templates.HOLD)
             for name, move in zip(self.operands, moves, strict=True)
         ]
-        kernel = templates.elementwise(self.name, inputs, self.params, [templates.Output(self.expr, kind.dtype)], rank)
-        return kernel.bind(*argument_kinds(kind, len(inputs) + 1, len(self.params), rank, len(inputs)))
+        result = self.result_kind(kind)
+        outputs = [templates.Output(self.expr, result.dtype)]
+        kernel = templates.elementwise(self.name, inputs, self.params, outputs, rank)
+        types = argument_kinds(kind, len(inputs) + 1, len(self.params), rank, len(inputs))
+        types[len(inputs)] = result.storage
+        return kernel.bind(*types)
 
     def apply(self, arrays: Sequence[NDArray], scalars: tuple = ()) -> NDArray:
         """Compute, and record if this thread records and an operand is on the tape."""
@@ -112,12 +126,13 @@ class Elementwise(tape.Rule):
                 return self.apply(unify(arrays, self.name, self.ints), scalars)
             if x._shape != shape:
                 layout = broadcast(tuple([a._shape for a in arrays]), self.name)
+        result = self.result_kind(kind)
         if kind.traced:
             shape = shape if layout is None else layout.out
-            buf: Any = tracing.trace_elementwise(self.expr, scalars, arrays, shape)
+            buf: Any = tracing.trace_elementwise(self.expr, scalars, arrays, shape, result.dtype)
         elif layout is None:
             n = first._buf.size
-            buf = kind.empty(n, kind.storage)
+            buf = kind.empty(n, result.storage)
             entry = self.entry(kind, None)
             if n < LARGE:
                 entry(*[x._buf for x in arrays], buf, *scalars)
@@ -125,13 +140,13 @@ class Elementwise(tape.Rule):
                 threads.run_flat(entry, [*[x._buf for x in arrays], buf], scalars, self.weight)
         else:
             shape = layout.out
-            buf = kind.empty(layout.size, kind.storage)
+            buf = kind.empty(layout.size, result.storage)
             entry = self.entry(kind, layout)
             threads.run_broadcast(entry, [x._buf for x in arrays], [buf], scalars, layout, self.weight)
-        out = wrap(buf, shape, kind)
+        out = wrap(buf, shape, result)
         if kind.traced and all(map(tracing.is_weak, arrays)):
             out._label = tracing.WEAK
-        if recording():
+        if recording() and result is kind:
             for x in arrays:
                 if x._node is not None:
                     self.record(arrays, out, layout, scalars)
@@ -233,7 +248,7 @@ def fast_unary(op: Elementwise) -> Callable:
         empty = kind.small
         buf = empty(n, kind.storage)
         entry(source, buf, *scalars)
-        result = _new(NDArray)
+        result = _new(kind.array)
         result._buf = buf
         result._shape = data._shape
         result._kind = kind
@@ -270,13 +285,15 @@ def fast_unary(op: Elementwise) -> Callable:
     return apply1
 
 
-def fast_binary(op: Elementwise, otherwise: Callable) -> Callable:
-    """A function of two arrays with a fast path; ``otherwise(lhs, rhs, out)`` handles all other arguments."""
+def fast_binary(op: Elementwise, otherwise: Callable, array: Any = NDArray) -> Callable:
+    """A function of two arrays with a fast path; ``otherwise(lhs, rhs, out)`` handles all other arguments.
+
+    `array`: the class of arrays whose operator it is."""
     flat = op.flat
     cases: list = [None] * 4  # pullbacks: both operands on the tape, only the first, only the second, one twice
 
-    def call(lhs, rhs, out=None, name=None):
-        if lhs.__class__ is not NDArray or rhs.__class__ is not NDArray or out is not None:
+    def call(lhs: Any, rhs: Any, out=None, name=None):
+        if lhs.__class__ is not array or rhs.__class__ is not array or out is not None:
             return otherwise(lhs, rhs, out)
         kind = lhs._kind
         shape = lhs._shape
@@ -288,7 +305,7 @@ def fast_binary(op: Elementwise, otherwise: Callable) -> Callable:
         empty = kind.small
         buf = empty(n, kind.storage)
         entry(a, rhs._buf, buf)
-        result = _new(NDArray)
+        result = _new(kind.array)
         result._buf = buf
         result._shape = shape
         result._kind = kind
@@ -337,10 +354,10 @@ def fast_binary(op: Elementwise, otherwise: Callable) -> Callable:
 _derived: dict[tuple, Elementwise] = {}
 
 
-def derived(name: str, expr: Expr, operands: int, params: int, ints: bool) -> Elementwise:
+def derived(name: str, expr: Expr, operands: int, params: int, ints: bool, truth: bool = False) -> Elementwise:
     """The operator with this expression; one instance per expression."""
-    key = (expr, operands, params, ints)
+    key = (expr, operands, params, ints, truth)
     op = _derived.get(key)
     if op is None:
-        op = _derived[key] = Elementwise(name, expr, operands, params, ints=ints)
+        op = _derived[key] = Elementwise(name, expr, operands, params, ints=ints, truth=truth)
     return op

@@ -40,6 +40,8 @@ class Entry:
         For the docstring: the gradient in a few words, in terms of g, that of the result.
     operator : callable
         The implementation of the Python operator, ``x + y``: `call` without its check of keywords.
+    scalar_forms : (callable, callable) or None
+        Of an operator of two arrays: those of a scalar and an array, see :func:`.declare.scalar_forms`.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class Entry:
         formula="",
         gradient="",
         operator=None,
+        scalar_forms=None,
     ) -> None:
         self.name: str = name
         self.aliases: tuple[str, ...] = tuple(aliases)
@@ -67,6 +70,7 @@ class Entry:
         self.params: tuple[str, ...] = params
         self.formula = formula
         self.operator: Callable = operator or call
+        self.scalar_forms: tuple[Callable, Callable] | None = scalar_forms
         register(self)
         if not name.startswith("_"):
             call.__doc__ = complete_docstring(

@@ -26,7 +26,6 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray
 from ..core.config import __version__
 from ..core.context import Context, usable
@@ -363,7 +362,7 @@ class Symbol:
             )
         if ctx is not None:
             usable(ctx)
-            arrays = {n: x if x.ctx == ctx else cast(x, kind_of(x._kind.dtype, ctx)) for n, x in arrays.items()}
+            arrays = {n: x if x.ctx == ctx else cast(x, x._kind.on(ctx)) for n, x in arrays.items()}
         values: dict[tuple[int, int], NDArray] = {(k, 0): arrays[name] for name, k in names.items()}
         order = self._order()
         last = {entry: k for k in order for entry in self._nodes[k].inputs}

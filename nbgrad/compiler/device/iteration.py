@@ -12,6 +12,7 @@ from typing import Any
 from ...arrays.launch import kind_of
 from ...backends.cuda.buffers import DeviceBuffer
 from ...core.context import Context
+from ...core.dtypes import bool_
 from ...core.shapes import size
 from ..subprograms import TracedSubprogram
 from .program import DeviceProgram
@@ -112,7 +113,7 @@ class DeviceBranch:
         ]
         self.code = [source for side in self.sides for source in side.code]
         arguments = [v for side in self.sides for v in side.arguments]
-        self.avals = [((), None), *((v.shape, kind_of(v.dtype, ctx)) for v in arguments)]
+        self.avals = [((), kind_of(bool_, ctx)), *((v.shape, kind_of(v.dtype, ctx)) for v in arguments)]
 
     def run(self, *arrays) -> None:
         condition, *operands, results = arrays

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...arrays.launch import kind_of
 from ...arrays.ndarray import NDArray
 from ...autodiff.tracing import RetraceObserver, operator_values, traced, tracing_into
 from ...core.context import CPU0
@@ -71,7 +70,7 @@ def _on_host(op: Structured, operands: tuple, results: tuple, attrs: dict) -> Ca
     """The CPU's kernel, between copies from and to the GPU."""
 
     def here(avals):
-        return tuple([(shape, kind_of(kind.dtype, CPU0)) for shape, kind in avals])
+        return tuple([(shape, kind.on(CPU0)) for shape, kind in avals])
 
     launch = op.bound(here(operands), here(results), attrs)
 

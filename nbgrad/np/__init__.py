@@ -1,0 +1,68 @@
+"""NumPy with gradients: arrays, functions and linear algebra under NumPy's names, with its shapes and dtypes.
+
+>>> import nbgrad as nb
+>>> import nbgrad.np as np
+>>> def loss(x):
+...     return np.sum(np.sin(x) ** 2)
+>>> nb.grad(loss)(np.array([0.0, 0.5]))
+array([0.        , 0.84147098])
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as _numpy
+
+from . import calculus, creation, linalg, manipulation, products, reductions, selection
+from .array import as_nd, as_np, ndarray
+from .methods import attach as _attach
+from .ufuncs import UFUNCS as _UFUNCS
+
+__all__ = ["as_nd", "as_np", "linalg", "ndarray"]
+
+e, euler_gamma, inf, nan, newaxis, pi = (
+    _numpy.e,
+    _numpy.euler_gamma,
+    _numpy.inf,
+    _numpy.nan,
+    _numpy.newaxis,
+    _numpy.pi,
+)
+bool_ = bool = _numpy.bool_
+float16, float32, float64 = _numpy.float16, _numpy.float32, _numpy.float64
+int8, int32, int64, uint8 = _numpy.int8, _numpy.int32, _numpy.int64, _numpy.uint8
+dtype, errstate, finfo, iinfo = _numpy.dtype, _numpy.errstate, _numpy.finfo, _numpy.iinfo
+broadcast_shapes = _numpy.broadcast_shapes
+
+
+def _fill() -> None:
+    names = globals()
+    for module in (creation, manipulation, selection, reductions, products, calculus):
+        for name in set(module.__all__) - {"axis_of", "from_numpy_values", "together"}:
+            names[name] = getattr(module, name)
+            __all__.append(name)
+    names.update(_UFUNCS)
+    __all__.extend(_UFUNCS)
+
+
+_fill()
+
+
+def shape(a: Any) -> tuple[int, ...]:
+    """The lengths of the axes."""
+    return a.shape if isinstance(a, ndarray) else _numpy.shape(a)
+
+
+def ndim(a: Any) -> int:
+    """The number of axes."""
+    return len(shape(a))
+
+
+def size(a: Any, axis: int | None = None) -> int:
+    """The number of elements, or the length of an axis."""
+    lengths = shape(a)
+    return int(_numpy.prod(lengths, dtype=int)) if axis is None else lengths[axis]
+
+
+_attach({n: f for n, f in globals().items() if not n.startswith("_")})

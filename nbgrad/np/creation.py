@@ -1,0 +1,178 @@
+"""Arrays from values, and from shapes: NumPy's creation functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays.ndarray import NDArray, from_value
+from ..core.context import Context, usable
+from ..core.conventions import NUMPY
+from ..core.dtypes import as_dtype
+from ..core.registry import operators
+from ..core.shapes import as_shape
+from ..operators.cast import cast
+from .array import as_array, ndarray
+
+__all__ = ["arange", "array", "asarray", "empty", "empty_like", "eye", "from_numpy_values", "full", "full_like",
+           "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "vander",
+           "zeros", "zeros_like"]  # fmt: skip
+
+
+def from_numpy_values(values: np.ndarray, dtype: Any = None, device: Context | None = None) -> ndarray:
+    """An array with a copy of the values of a NumPy array."""
+    found: Any = from_value(values, dtype=dtype, ctx=usable(device), conventions=NUMPY)
+    return found
+
+
+def _stacked(values: Any) -> Any:
+    """Nested sequences with arrays of ours in them, as an array that depends on them; else the values."""
+    if isinstance(values, list | tuple) and _holds_arrays(values):
+        return operators["stack"].call(*[array(v) for v in values], axis=0)
+    return values
+
+
+def _holds_arrays(values: Any) -> bool:
+    return isinstance(values, NDArray) or (isinstance(values, list | tuple) and any(map(_holds_arrays, values)))
+
+
+def array(object, dtype=None, *, copy: bool = True, ndmin: int = 0, device: Context | None = None) -> ndarray:
+    """An array with the values of numbers, nested sequences, NumPy arrays or arrays of this class.
+
+    Sequences may hold arrays of this class, on which the result depends: ``np.array([x[0] * 2, x[1]])``. Of an array
+    the result is a copy, which is recorded.
+    """
+    values = _stacked(object)
+    if isinstance(values, ndarray):
+        kind = values._kind if dtype is None else values._kind.of(as_dtype(dtype))
+        kind = kind if device is None else kind.on(usable(device))
+        found: Any = cast(values, kind) if copy or values._kind is not kind else values
+    else:
+        values = as_array(values, "array") if isinstance(values, NDArray) else values
+        found = from_value(values, dtype=dtype, ctx=usable(device), conventions=NUMPY)
+    return found.reshape((1,) * (ndmin - found.ndim) + found.shape) if found.ndim < ndmin else found
+
+
+def asarray(a, dtype=None, *, copy: bool | None = None, device: Context | None = None) -> ndarray:
+    """`a` as an array of this class; itself if it is one of that dtype, unless a copy is asked for."""
+    return array(a, dtype, copy=bool(copy), device=device)
+
+
+def full(shape, fill_value, dtype=None, *, device: Context | None = None) -> ndarray:
+    """An array of one value; the dtype is that of the value by default."""
+    if isinstance(fill_value, NDArray):
+        found = operators["broadcast_to"].call(as_array(fill_value, "full"), shape=as_shape(shape))
+        return found if dtype is None else found.astype(dtype)
+    return from_numpy_values(np.full(as_shape(shape), fill_value), dtype, device)
+
+
+def zeros(shape, dtype=float, *, device: Context | None = None) -> ndarray:
+    """An array of zeros, float64 by default."""
+    return from_numpy_values(np.zeros(as_shape(shape), as_dtype(dtype or float).np), None, device)
+
+
+def ones(shape, dtype=float, *, device: Context | None = None) -> ndarray:
+    """An array of ones, float64 by default."""
+    return from_numpy_values(np.ones(as_shape(shape), as_dtype(dtype or float).np), None, device)
+
+
+#: Elements that are not set could be anything; here they are zeros.
+empty = zeros
+
+
+def full_like(a, fill_value, dtype=None, *, shape=None, device: Context | None = None) -> ndarray:
+    """An array of one value with the shape and dtype of another."""
+    a = as_array(a, "full_like")
+    return full(a.shape if shape is None else shape, fill_value, dtype or a.dtype, device=device or a.ctx)
+
+
+def zeros_like(a, dtype=None, *, shape=None, device: Context | None = None) -> ndarray:
+    """Zeros with the shape and dtype of another array."""
+    return full_like(a, 0, dtype, shape=shape, device=device)
+
+
+def ones_like(a, dtype=None, *, shape=None, device: Context | None = None) -> ndarray:
+    """Ones with the shape and dtype of another array."""
+    return full_like(a, 1, dtype, shape=shape, device=device)
+
+
+empty_like = zeros_like
+
+
+def arange(start, stop=None, step=1, dtype=None, *, device: Context | None = None) -> ndarray:
+    """Numbers from `start` (0 if only one is given) up to but without `stop`, `step` apart."""
+    values = np.arange(start, step=step) if stop is None else np.arange(start, stop, step)
+    return from_numpy_values(values, dtype, device)
+
+
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, *, device=None) -> Any:
+    """Evenly spaced numbers from `start` to `stop`, which may be arrays that are differentiated."""
+    if not isinstance(start, NDArray) and not isinstance(stop, NDArray):
+        values, step = np.linspace(start, stop, num, endpoint=endpoint, retstep=True, axis=axis)
+        found = from_numpy_values(values, dtype, device)
+        return (found, float(step)) if retstep else found
+    first, last = as_array(start, "linspace"), as_array(stop, "linspace")
+    step = (last - first) / max(num - bool(endpoint), 1)
+    k = arange(num, dtype=step.dtype).reshape((num,) + (1,) * step.ndim)
+    found = first + k * step
+    found = operators["moveaxis"].call(found, 0, axis) if axis else found
+    found = found if dtype is None else found.astype(dtype)
+    return (found, step) if retstep else found
+
+
+def logspace(start, stop, num=50, endpoint=True, base=10.0, dtype=None, axis=0) -> ndarray:
+    """Numbers whose logarithms are evenly spaced, from ``base**start`` to ``base**stop``."""
+    found = float(base) ** linspace(start, stop, num, endpoint, axis=axis)
+    return found if dtype is None else found.astype(dtype)
+
+
+def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0) -> ndarray:
+    """Numbers from `start` to `stop`, each the same multiple of the one before."""
+    if not isinstance(start, NDArray) and not isinstance(stop, NDArray):
+        return from_numpy_values(np.geomspace(start, stop, num, endpoint, axis=axis), dtype)
+    first, last = as_array(start, "geomspace"), as_array(stop, "geomspace")
+    found = linspace(first.log(), last.log(), num, endpoint, axis=axis).exp()
+    return found if dtype is None else found.astype(dtype)
+
+
+def eye(N, M=None, k=0, dtype=float, *, device: Context | None = None) -> ndarray:
+    """A matrix of zeros with ones on diagonal `k`."""
+    return from_numpy_values(np.eye(N, M, k, as_dtype(dtype or float).np), None, device)
+
+
+def identity(n, dtype=float) -> ndarray:
+    """The square matrix of zeros with ones on the diagonal."""
+    return eye(n, dtype=dtype)
+
+
+def tri(N, M=None, k=0, dtype=float) -> ndarray:
+    """Ones at and below diagonal `k`."""
+    return from_numpy_values(np.tri(N, M, k, as_dtype(dtype or float).np))
+
+
+def indices(dimensions, dtype=int) -> ndarray:
+    """The indices of all elements of an array of these lengths, one array per axis."""
+    return from_numpy_values(np.indices(dimensions, as_dtype(dtype).np))
+
+
+def vander(x, N=None, increasing=False) -> ndarray:
+    """Powers of each number, one row each, the highest first unless `increasing`."""
+    x = as_array(x, "vander")
+    n = x.size if N is None else N
+    powers = np.arange(n) if increasing else np.arange(n)[::-1]
+    columns = [x ** int(p) if p else ones_like(x) for p in powers]
+    return operators["stack"].call(*columns, axis=1) if columns else zeros((x.size, 0), x.dtype)
+
+
+def meshgrid(*xi, copy=True, sparse=False, indexing="xy") -> tuple[ndarray, ...]:
+    """Matrices of coordinates from vectors of them."""
+    arrays = [as_array(x, "meshgrid").reshape(-1) for x in xi]
+    if sparse:
+        order = list(range(len(arrays)))
+        if indexing == "xy" and len(order) > 1:
+            order[:2] = 1, 0
+        return tuple(
+            x.reshape(tuple(-1 if m == order[k] else 1 for m in range(len(arrays)))) for k, x in enumerate(arrays)
+        )
+    return tuple(operators["meshgrid"].call(*arrays, indexing=indexing)) if arrays else ()

@@ -1,0 +1,141 @@
+"""Attach the methods of :class:`.array.ndarray`: functions of this package under NumPy's names, and protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays.ndarray import NDArray
+from ..autodiff.constants import carries_gradient
+from ..errors import DTypeError, LostGradientError
+from ..kernels import creation as _creation
+from ..kernels import subscript
+from . import linalg, manipulation, products, reductions, selection
+from .array import as_np, ndarray
+from .ufuncs import UFUNCS
+
+__all__ = ["attach"]
+
+
+def _reshape(self: ndarray, *shape, order="C", copy=None) -> ndarray:
+    """The elements in another shape; see ``np.reshape``."""
+    return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
+
+
+def _transpose(self: ndarray, *axes) -> ndarray:
+    """The axes in another order; see ``np.transpose``."""
+    given = axes[0] if len(axes) == 1 and not isinstance(axes[0], int) else axes or None
+    return manipulation.transpose(self, given)
+
+
+def _astype(self: ndarray, dtype, order="K", casting="unsafe", subok=True, copy=True, *, device=None) -> Any:
+    """A copy in another dtype, which is recorded."""
+    return self if not copy and self.dtype == np.dtype(dtype) else _creation.astype(self, dtype)
+
+
+def _item(self: ndarray, *index) -> Any:
+    """An element as a Python number."""
+    return self._view().item(*index)
+
+
+def _getitem(self: ndarray, key) -> Any:
+    for part in key if isinstance(key, tuple) else (key,):
+        if isinstance(part, NDArray) and part._kind.dtype.is_float:
+            raise IndexError("arrays used as indices must be of integer or bool dtype, not float")
+    return subscript.getitem(self, key)
+
+
+def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs, **kwargs) -> Any:
+    """NumPy's ufuncs of arrays of this class: the functions of this package."""
+    known = UFUNCS.get(ufunc.__name__) if getattr(np, ufunc.__name__, None) is ufunc else None
+    if ufunc is np.matmul:
+        known = products.matmul  # type: ignore[assignment]
+    if known is None:
+        return NotImplemented if any(_foreign(x) for x in inputs) else _refuse(ufunc.__name__)
+    out = kwargs.get("out")
+    if isinstance(out, tuple) and len(out) == 1 and isinstance(out[0], np.ndarray):
+        del kwargs["out"]
+        return _stored(_call(known, method, inputs, kwargs), out[0], ufunc.__name__)
+    return _call(known, method, inputs, kwargs)
+
+
+def _call(known: Any, method: str, inputs: tuple, kwargs: dict) -> Any:
+    return (known if method == "__call__" else getattr(known, method))(*inputs, **kwargs)
+
+
+def _stored(result: NDArray, out: np.ndarray, name: str) -> np.ndarray:
+    if carries_gradient(result):
+        raise LostGradientError(
+            f"numpy.{name}: the result is recorded, and in a NumPy array its gradient would be lost; write a = a + x "
+            "instead of a += x, or use x.detach()"
+        )
+    np.copyto(out, result._view(), casting="same_kind")
+    return out
+
+
+def _foreign(x: Any) -> bool:
+    own = getattr(type(x), "__array_ufunc__", None)
+    return own is not None and own is not np.ndarray.__array_ufunc__ and not isinstance(x, NDArray | np.generic)
+
+
+def _refuse(name: str) -> Any:
+    raise DTypeError(
+        f"numpy.{name} is no function of nbgrad.np: its result would be a constant; call it with x.asnumpy() if one is "
+        "meant"
+    )
+
+
+#: The functions of this package, by NumPy's module and name.
+_FUNCTIONS: dict[tuple[str, str], Callable] = {}
+
+
+def _array_function(self: ndarray, function: Callable, types, args: tuple, kwargs: dict) -> Any:
+    """NumPy's functions of arrays of this class: those of this package that have the same name."""
+    key = function.__module__, function.__name__
+    own = _FUNCTIONS.get(key)
+    if own is None:
+        return _refuse(f"{key[0].removeprefix('numpy.')}.{key[1]}" if key[0] != "numpy" else key[1])
+    return own(*args, **kwargs)
+
+
+_FROM = {
+    reductions: "all any argmax argmin argsort cumprod cumsum max mean min prod sort std sum var",
+    manipulation: "ravel squeeze swapaxes",
+    selection: "choose clip diagonal nonzero repeat round take",
+    products: "dot trace",
+}
+
+
+def attach(names: dict[str, Any]) -> None:
+    """Attach the methods, and let NumPy's functions call those of the namespace with these `names`."""
+    _FUNCTIONS.update({("numpy", n): f for n, f in names.items() if callable(f) and hasattr(np, n)})
+    _FUNCTIONS.update({("numpy.linalg", n): getattr(linalg, n) for n in linalg.__all__})
+    for module, methods in _FROM.items():
+        for name in methods.split():
+            setattr(ndarray, name, getattr(module, name))
+    more: dict[str, Any] = {
+        "T": property(lambda self: manipulation.transpose(self), doc="The axes in reverse order."),
+        "mT": property(lambda self: manipulation.swapaxes(self, -1, -2), doc="The last two axes exchanged."),
+        "flat": property(lambda self: iter(manipulation.ravel(self)), doc="An iterator over all elements."),
+        "real": property(lambda self: self, doc="The array itself."),
+        "device": property(lambda self: self.ctx, doc="The device."),
+        "ptp": reductions.ptp,
+        "conj": lambda self: UFUNCS["positive"](self),
+        "conjugate": lambda self: UFUNCS["positive"](self),
+        "flatten": lambda self, order="C": manipulation.ravel(self, order).copy(),
+        "reshape": _reshape,
+        "transpose": _transpose,
+        "astype": _astype,
+        "item": _item,
+        "__getitem__": _getitem,
+        "__matmul__": lambda self, other: products.matmul(self, other),
+        "__rmatmul__": lambda self, other: products.matmul(other, self),
+        "__array_ufunc__": _array_ufunc,
+        "__array_function__": _array_function,
+        "__round__": lambda self, ndigits=0: selection.round(self, ndigits or 0),
+    }
+    for name, value in more.items():
+        setattr(ndarray, name, value)
+    NDArray.as_np = as_np  # type: ignore[attr-defined]

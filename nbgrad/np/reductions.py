@@ -1,0 +1,378 @@
+"""Functions along axes: sums and products, extremes, means, cumulative sums, counts and quantiles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..core.registry import operators
+from ..errors import AttrError, DTypeError
+from .array import as_array, ndarray, stored
+from .creation import from_numpy_values
+from .ufuncs import METHODS, UFUNCS
+
+__all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "count_nonzero", "cumprod",
+           "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "median", "min", "nanargmax", "nanargmin",
+           "nanmax", "nanmean", "nanmedian", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "percentile", "prod",
+           "ptp", "quantile", "sort", "std", "sum", "var"]  # fmt: skip
+
+_builtin_min, _builtin_max = min, max
+
+
+def _operand(name: str, a, dtype=None, where=None, neutral: Any = None) -> ndarray:
+    """The operand of a reduction in the dtype in which it is reduced, with what is left out replaced."""
+    x = as_array(a, name)
+    if dtype is not None:
+        x = x.astype(dtype)
+    if where is not None and where is not True:
+        mask = as_array(where, name)
+        x = operators["where"].call(_aligned(mask, x.ndim), *_both(x, neutral))
+    return x
+
+
+def _aligned(mask: ndarray, ndim: int) -> ndarray:
+    return mask.reshape((1,) * (ndim - mask.ndim) + mask.shape) if mask.ndim < ndim else mask
+
+
+def _both(x: ndarray, value) -> tuple[ndarray, ndarray]:
+    return x, as_array(np.asarray(value, x.dtype), "where", x._kind)
+
+
+def _reduced(operator: str, x: ndarray, axis, keepdims, **options) -> ndarray:
+    """A reduction of the registry, with NumPy's meaning of no axes: each element alone."""
+    if isinstance(axis, tuple) and not axis:
+        lone = x.reshape((*x.shape, 1))
+        return operators[operator].call(lone, axis=lone.ndim - 1, **options)
+    return operators[operator].call(x, axis=axis, keepdims=bool(keepdims), **options)
+
+
+def _wide(x: ndarray, dtype) -> ndarray:
+    """Integers and bools in the dtype in which NumPy adds them."""
+    kind = x.dtype.kind
+    return x.astype(np.int64) if dtype is None and kind in "iub" and x.dtype != np.int64 else x
+
+
+def sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True) -> ndarray:
+    """Sum of elements along axes; integers are added in int64."""
+    x = _reduced("sum", _wide(_operand("sum", a, dtype, where, 0), dtype), axis, keepdims)
+    return stored(x if initial is None else x + initial, out, "sum")
+
+
+def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True) -> ndarray:
+    """Product of elements along axes; integers are multiplied in int64."""
+    x = _reduced("prod", _wide(_operand("prod", a, dtype, where, 1), dtype), axis, keepdims)
+    return stored(x if initial is None else x * initial, out, "prod")
+
+
+def _extreme(name: str, pick: str) -> Callable:
+    def reduction(a, axis=None, out=None, keepdims=False, initial=None, where=True) -> ndarray:
+        x = as_array(a, name)
+        if where is not True and initial is None:
+            raise AttrError(f"{name}: where needs initial, the value if there is nothing to choose from")
+        x = _operand(name, x, None, where, initial)
+        if initial is not None and not x.size:
+            return sum(x, axis=axis, keepdims=keepdims).astype(x.dtype) + np.asarray(initial, x.dtype)[()]
+        x = _reduced(name, x, axis, keepdims)
+        return stored(x if initial is None else UFUNCS[pick](x, initial), out, name)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = (
+        f"The {'greatest' if name == 'max' else 'smallest'} element along axes; NaN if there is one. Equal ones share "
+        "no gradient: each gets all of it."
+    )
+    return reduction
+
+
+max = amax = _extreme("max", "maximum")
+min = amin = _extreme("min", "minimum")
+
+
+def ptp(a, axis=None, out=None, keepdims=False) -> ndarray:
+    """The range of elements along axes, from the smallest to the greatest."""
+    return stored(max(a, axis, keepdims=keepdims) - min(a, axis, keepdims=keepdims), out, "ptp")
+
+
+def _position(name: str) -> Callable:
+    def reduction(a, axis=None, out=None, *, keepdims=False) -> ndarray:
+        return stored(operators[name].call(as_array(a, name), axis=axis, keepdims=bool(keepdims)), out, name)
+
+    reduction.__name__ = reduction.__qualname__ = name
+    reduction.__doc__ = f"Index of the {'greatest' if name == 'argmax' else 'smallest'} element, the first of equals."
+    return reduction
+
+
+argmax = _position("argmax")
+argmin = _position("argmin")
+
+
+def _count(x: ndarray, axis) -> int:
+    axes = range(x.ndim) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
+    n = 1
+    for k in axes:
+        n *= x.shape[k]
+    return n
+
+
+def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True) -> ndarray:
+    """Mean of elements along axes; float64 for integers."""
+    if where is not True:
+        mask = as_array(where, "mean")
+        x = as_array(a, "mean")
+        whole = operators["broadcast_to"].call(_aligned(mask, x.ndim), shape=x.shape).astype(np.float64)
+        return stored(
+            sum(x, axis, dtype, keepdims=keepdims, where=where) / sum(whole, axis, keepdims=keepdims), out, "mean"
+        )
+    return stored(_reduced("mean", _operand("mean", a, dtype), axis, keepdims), out, "mean")
+
+
+def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=None) -> ndarray:
+    """Variance along axes: squares of deviations from the mean, added and divided by their number less `ddof`."""
+    x = _operand("var", a, dtype)
+    x = x if x._kind.dtype.is_float else x.astype(np.float64)
+    return stored(_variance(x, axis, ddof if correction is None else correction, keepdims), out, "var")
+
+
+def _variance(x: ndarray, axis, ddof, keepdims) -> ndarray:
+    if isinstance(axis, tuple) and not axis:
+        return x * 0.0
+    if isinstance(ddof, int) and ddof >= 0 and _count(x, axis) > ddof:
+        return operators["var"].call(x, axis=axis, keepdims=bool(keepdims), ddof=ddof)
+    deviation = x - mean(x, axis, keepdims=True)
+    return sum(deviation * deviation, axis, keepdims=keepdims) / float(_builtin_max(_count(x, axis) - ddof, 0))
+
+
+def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=None) -> ndarray:
+    """Standard deviation along axes; the root of :func:`var`."""
+    x = _operand("std", a, dtype)
+    x = x if x._kind.dtype.is_float else x.astype(np.float64)
+    ddof = ddof if correction is None else correction
+    if isinstance(ddof, int) and ddof >= 0 and axis != () and _count(x, axis) > ddof:
+        return stored(operators["std"].call(x, axis=axis, keepdims=bool(keepdims), ddof=ddof), out, "std")
+    return stored(UFUNCS["sqrt"](_variance(x, axis, ddof, keepdims)), out, "std")
+
+
+def all(a, axis=None, out=None, keepdims=False) -> ndarray:
+    """Whether all elements along axes are true."""
+    x = as_array(a, "all")
+    return stored(_reduced("all", x, axis, keepdims).astype(bool), out, "all")
+
+
+def any(a, axis=None, out=None, keepdims=False) -> ndarray:
+    """Whether any element along axes is true."""
+    x = as_array(a, "any")
+    return stored(_reduced("any", x, axis, keepdims).astype(bool), out, "any")
+
+
+def count_nonzero(a, axis=None, *, keepdims=False) -> ndarray:
+    """How many elements along axes are not zero."""
+    return sum(as_array(a, "count_nonzero") != 0, axis, keepdims=keepdims)
+
+
+def median(a, axis=None, out=None, overwrite_input=False, keepdims=False) -> ndarray:
+    """The middle of the sorted elements along axes, or the mean of the two in the middle."""
+    return stored(_reduced("median", as_array(a, "median"), axis, keepdims), out, "median")
+
+
+def _scan(name: str) -> Callable:
+    def scan(a, axis=None, dtype=None, out=None) -> ndarray:
+        x = _wide(_operand(name, a, dtype), dtype)
+        if not x.ndim:
+            x = x.reshape((1,))
+        return stored(operators[name].call(x, axis=axis), out, name)
+
+    scan.__name__ = scan.__qualname__ = name
+    scan.__doc__ = f"{'Sums' if name == 'cumsum' else 'Products'} of elements up to each, along an axis or of all."
+    return scan
+
+
+cumsum = _scan("cumsum")
+cumprod = _scan("cumprod")
+
+
+def _cumulative(name: str, scan: Callable, first: float) -> Callable:
+    def cumulative(x, /, *, axis=None, dtype=None, out=None, include_initial=False) -> ndarray:
+        x = as_array(x, name)
+        if axis is None:
+            if x.ndim > 1:
+                raise AttrError(f"{name}: axis must be given for an array of {x.ndim} axes")
+            axis = 0
+        found = scan(x, axis, dtype)
+        if include_initial:
+            shape = list(found.shape)
+            shape[axis] = 1
+            found = operators["concat"].call(from_numpy_values(np.full(shape, first, found.dtype)), found, dim=axis)
+        return stored(found, out, name)
+
+    cumulative.__name__ = cumulative.__qualname__ = name
+    cumulative.__doc__ = f"As :func:`{scan.__name__}`, along one axis, optionally with the value of no elements first."
+    return cumulative
+
+
+cumulative_sum = _cumulative("cumulative_sum", cumsum, 0)
+cumulative_prod = _cumulative("cumulative_prod", cumprod, 1)
+
+
+def average(a, axis=None, weights=None, returned=False, *, keepdims=False) -> Any:
+    """Weighted mean along axes."""
+    x = as_array(a, "average")
+    if weights is None:
+        found = mean(x, axis, keepdims=keepdims)
+        total = found * 0 + float(_count(x, axis))
+        return (found, total) if returned else found
+    w = as_array(weights, "average", x._kind)
+    if w.shape != x.shape:
+        if w.ndim != 1 or not isinstance(axis, int):
+            raise AttrError("average: weights of another shape must be a vector along axis")
+        shape = [1] * x.ndim
+        shape[axis] = w.size
+        w = w.reshape(tuple(shape)) + x * 0
+    total = sum(w, axis, keepdims=keepdims)
+    found = sum(x * w, axis, keepdims=keepdims) / total
+    return (found, total) if returned else found
+
+
+# Without NaN.
+
+
+def _without_nan(x: ndarray, value: float) -> ndarray:
+    return operators["where"].call(UFUNCS["isnan"](x), *reversed(_both(x, value))) if x._kind.dtype.is_float else x
+
+
+def nansum(a, axis=None, dtype=None, out=None, keepdims=False) -> ndarray:
+    """Sum of the elements along axes that are not NaN."""
+    return sum(_without_nan(as_array(a, "nansum"), 0.0), axis, dtype, out, keepdims)
+
+
+def nanprod(a, axis=None, dtype=None, out=None, keepdims=False) -> ndarray:
+    """Product of the elements along axes that are not NaN."""
+    return prod(_without_nan(as_array(a, "nanprod"), 1.0), axis, dtype, out, keepdims)
+
+
+def nanmax(a, axis=None, out=None, keepdims=False) -> ndarray:
+    """The greatest element along axes that is not NaN."""
+    x = as_array(a, "nanmax")
+    return _where_any(max(_without_nan(x, -np.inf), axis, keepdims=keepdims), x, axis, keepdims)
+
+
+def nanmin(a, axis=None, out=None, keepdims=False) -> ndarray:
+    """The smallest element along axes that is not NaN."""
+    x = as_array(a, "nanmin")
+    return _where_any(min(_without_nan(x, np.inf), axis, keepdims=keepdims), x, axis, keepdims)
+
+
+def _where_any(found: ndarray, x: ndarray, axis, keepdims) -> ndarray:
+    """`found`, or NaN where all elements are."""
+    if not x._kind.dtype.is_float:
+        return found
+    return operators["where"].call(all(UFUNCS["isnan"](x), axis, keepdims=keepdims), *reversed(_both(found, np.nan)))
+
+
+def nanargmax(a, axis=None, *, keepdims=False) -> ndarray:
+    """Index of the greatest element that is not NaN."""
+    return argmax(_without_nan(as_array(a, "nanargmax"), -np.inf), axis, keepdims=keepdims)
+
+
+def nanargmin(a, axis=None, *, keepdims=False) -> ndarray:
+    """Index of the smallest element that is not NaN."""
+    return argmin(_without_nan(as_array(a, "nanargmin"), np.inf), axis, keepdims=keepdims)
+
+
+def _numbers(x: ndarray, axis, keepdims) -> ndarray:
+    """How many elements along axes are not NaN, as floats."""
+    return sum((x == x).astype(x.dtype), axis, keepdims=keepdims)
+
+
+def nanmean(a, axis=None, dtype=None, out=None, keepdims=False) -> ndarray:
+    """Mean of the elements along axes that are not NaN."""
+    x = _operand("nanmean", a, dtype)
+    if not x._kind.dtype.is_float:
+        return mean(x, axis, keepdims=keepdims)
+    return stored(nansum(x, axis, keepdims=keepdims) / _numbers(x, axis, keepdims), out, "nanmean")
+
+
+def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False) -> ndarray:
+    """Variance of the elements along axes that are not NaN."""
+    x = _operand("nanvar", a, dtype)
+    if not x._kind.dtype.is_float:
+        return var(x, axis, ddof=ddof, keepdims=keepdims)
+    deviation = x - nanmean(x, axis, keepdims=True)
+    return stored(
+        nansum(deviation * deviation, axis, keepdims=keepdims) / (_numbers(x, axis, keepdims) - ddof), out, "nanvar"
+    )
+
+
+def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False) -> ndarray:
+    """Standard deviation of the elements along axes that are not NaN."""
+    return stored(UFUNCS["sqrt"](nanvar(a, axis, dtype, None, ddof, keepdims)), out, "nanstd")
+
+
+# Order.
+
+
+def sort(a, axis=-1, *, stable=None, kind=None, descending=False) -> ndarray:
+    """The elements in ascending order along an axis, or of the flattened array for None."""
+    x = as_array(a, "sort")
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    return operators["sort"].call(x, axis=axis, is_ascend=not descending)
+
+
+def argsort(a, axis=-1, *, stable=None, kind=None, descending=False) -> ndarray:
+    """The indices that sort an array along an axis, int64."""
+    x = as_array(a, "argsort")
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    return operators["argsort"].call(x, axis=axis, is_ascend=not descending, dtype="int64")
+
+
+def quantile(a, q, axis=None, *, method="linear", keepdims=False) -> ndarray:
+    """The `q`-quantiles of the elements along an axis, 0 <= q <= 1, interpolated linearly between neighbours."""
+    if method != "linear":
+        raise AttrError(f"quantile: method 'linear' alone is supported, got {method!r}")
+    x = as_array(a, "quantile")
+    x = x if x._kind.dtype.is_float else x.astype(np.float64)
+    shape = x.shape
+    if axis is None:
+        axes = tuple(range(x.ndim))
+    else:
+        axes = tuple(k % x.ndim for k in (axis if isinstance(axis, tuple) else (axis,)))
+    kept = tuple(k for k in range(x.ndim) if k not in axes)
+    x = operators["transpose"].call(x, axes=(*axes, *kept)).reshape((-1, *[shape[k] for k in kept]))
+    x = sort(x, 0)
+    levels = np.asarray(q, np.float64)
+    if levels.size and not (levels.min() >= 0 and levels.max() <= 1):
+        raise AttrError("quantile: q must be between 0 and 1")
+    place = levels.reshape(-1) * (x.shape[0] - 1)
+    low = np.floor(place).astype(int)
+    high = np.minimum(low + 1, x.shape[0] - 1)
+    weight = as_array((place - low).reshape((-1,) + (1,) * len(kept)).astype(x.dtype), "quantile", x._kind)
+    found = x[low] + weight * (x[high] - x[low])
+    rest = tuple(1 if k in axes else n for k, n in enumerate(shape)) if keepdims else tuple(shape[k] for k in kept)
+    return found.reshape(levels.shape + rest)
+
+
+def percentile(a, q, axis=None, *, method="linear", keepdims=False) -> ndarray:
+    """As :func:`quantile`, of `q` in percent."""
+    return quantile(a, np.asarray(q, np.float64) / 100, axis, method=method, keepdims=keepdims)
+
+
+def nanmedian(a, axis=None, *, keepdims=False) -> ndarray:
+    """The median of the elements along one axis, or of all, that are not NaN."""
+    x = as_array(a, "nanmedian")
+    if isinstance(axis, tuple):
+        raise DTypeError("nanmedian: one axis, or None, is supported")
+    flat = x.reshape(-1) if axis is None else operators["moveaxis"].call(x, axis, -1)
+    ordered = sort(flat, -1)  # NaN comes last
+    counts = np.asarray(_numbers(flat, -1, True)._view(), np.int64)
+    low, high = np.maximum((counts - 1) // 2, 0), np.minimum(counts // 2, flat.shape[-1] - 1)
+    pick = operators["take_along_axis"].call
+    found = 0.5 * (pick(ordered, from_numpy_values(low), axis=-1) + pick(ordered, from_numpy_values(high), axis=-1))
+    if axis is None:
+        return found.reshape((1,) * x.ndim if keepdims else ())
+    return operators["moveaxis"].call(found, -1, axis) if keepdims else found.reshape(found.shape[:-1])
+
+
+METHODS["reduce"] |= {
+    "add": sum, "multiply": prod, "maximum": max, "minimum": min, "logical_and": all, "logical_or": any
+}  # fmt: skip
+METHODS["accumulate"] |= {"add": cumsum, "multiply": cumprod}

@@ -1,0 +1,282 @@
+"""NumPy's elementwise functions, and the operators of arrays.
+
+Each is an operator of the registry, or an expression of its own, called with NumPy's arguments and NumPy's rules for
+dtypes: Python numbers take the dtype of the array (NEP 50), NumPy's scalars and arrays are promoted with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays.ndarray import NDArray
+from ..core.dtypes import as_dtype
+from ..core.registry import operators
+from ..errors import DTypeError
+from ..ir.expr import Expr, const, either, eq, isnan, le, lt, select, var
+from ..kernels import scalar as vm
+from ..kernels import unary as _unary  # noqa: F401  # declares operators
+from ..operators.cast import cast
+from ..operators.declare import scalar_forms
+from ..operators.elementwise import Elementwise, derived, fast_binary
+from .array import as_array, ndarray, stored
+
+__all__ = ["METHODS", "UFUNCS", "Ufunc"]
+
+_SCALARS = frozenset({int, float, bool})
+
+
+class Ufunc:
+    """An elementwise function with NumPy's arguments.
+
+    Parameters
+    ----------
+    name : str
+    rule : Elementwise
+    forms : (callable, callable), optional
+        Those of a scalar and an array, for two operands; see :func:`..operators.declare.scalar_forms`.
+
+    Attributes
+    ----------
+    nin, nout, nargs : int
+    """
+
+    nout = 1
+    #: The dtype that operands are converted to, for functions that have one.
+    dtype: Any = None
+
+    def __init__(self, name: str, rule: Elementwise, forms: tuple[Callable, Callable] | None = None) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.rule = rule
+        self.nin = len(rule.operands)
+        self.nargs = self.nin + 1
+        self._left: Any
+        self._right: Any
+        self._left, self._right = forms or (scalar_forms(rule) if self.nin == 2 else (None, None))
+        #: The function of two operands, without keywords; the operators of arrays call it.
+        self.binary: Callable = fast_binary(rule, self._otherwise, ndarray)
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.__name__!r}>"
+
+    def __call__(self, *operands, out: Any = None, where: Any = True, dtype=None):
+        """The function of each element.
+
+        Parameters
+        ----------
+        *operands : array_like
+            Of shapes that broadcast.
+        out : ndarray, optional
+            Where the result is stored.
+        where : array_like of bool
+            Elements to compute; others are those of `out`, which must be given then.
+        dtype : optional
+            The dtype that operands are converted to first.
+        """
+        name = self.__name__
+        if len(operands) == self.nargs and out is None:
+            operands, out = operands[:-1], operands[-1]
+        if len(operands) != self.nin:
+            raise TypeError(f"{name}: takes {self.nin} array(s) and out, got {len(operands)}")
+        if isinstance(out, tuple):
+            (out,) = out
+        dtype = dtype or self.dtype
+        if dtype is not None:
+            operands = tuple([as_array(x, name).astype(dtype) for x in operands])
+        if self.nin == 2:
+            result = self.binary(*operands)
+            if result is NotImplemented:
+                for x in operands:
+                    as_array(x, name)  # raises for what is no operand
+        else:
+            result = self.rule.apply1(as_array(operands[0], name))
+        if where is not True:
+            if out is None:
+                raise DTypeError(f"{name}: where needs out, which has the other elements; or write np.where(...)")
+            result = operators["where"].call(as_array(where, name), result, out)
+        return stored(result, out, name)
+
+    def _otherwise(self, a, b, out):
+        """The function of two operands that are not both arrays of this class."""
+        if a.__class__ is ndarray and b.__class__ in _SCALARS:
+            return self._with_scalar(self._right, a, b)
+        if b.__class__ is ndarray and a.__class__ in _SCALARS:
+            return self._with_scalar(self._left, b, a)
+        for x in (a, b):
+            if not isinstance(x, NDArray) and (
+                x is None or isinstance(x, str | bytes | dict | set) or type(x).__name__ in ("DataFrame", "Series")
+            ):
+                return NotImplemented
+        like = a._kind if a.__class__ is ndarray else b._kind if b.__class__ is ndarray else None
+        return self.rule.apply((as_array(a, self.__name__, like), as_array(b, self.__name__, like)))
+
+    def _with_scalar(self, form: Callable, x: NDArray, value):
+        """The function of an array and a Python number, which takes the dtype of the array if it can."""
+        kind = x._kind
+        if kind.dtype.is_float:
+            op, scalars = form(float(value))
+            return op.apply1(x, scalars)
+        if value.__class__ is float:
+            x = cast(x, kind.as_float())
+        elif kind.dtype.name == "bool":
+            if value.__class__ is bool:
+                other = as_array(value, self.__name__, kind)
+                return self.rule.apply((x, other) if form is self._right else (other, x))
+            x = cast(x, kind.of(_INT64))
+        else:
+            value = int(value)
+            limits = np.iinfo(kind.dtype.np)
+            if not limits.min <= value <= limits.max:
+                raise OverflowError(f"{self.__name__}: the Python integer {value} does not fit {kind.dtype}")
+            if value < 0 and self.__name__ == "power" and form is self._right:
+                raise ValueError("power: integers to negative integer powers are not allowed; use floats")
+        op, scalars = form(value)
+        if not op.ints and not x._kind.dtype.is_float:
+            x = cast(x, x._kind.as_float())
+            scalars = tuple(map(float, scalars))
+        return op.apply1(x, scalars)
+
+    # Methods of ufuncs.
+
+    def reduce(self, a, axis=0, dtype=None, out=None, keepdims=False):
+        """Combine elements along an axis, the first by default; of add, multiply, maximum, minimum and logical ones."""
+        a = as_array(a, self.__name__) if dtype is None else as_array(a, self.__name__).astype(dtype)
+        return self._method("reduce")(a, axis=axis, out=out, keepdims=keepdims)
+
+    def accumulate(self, a, axis=0, dtype=None, out=None):
+        """Combine each element along an axis with those before it; of add and multiply."""
+        return self._method("accumulate")(a, axis=axis, dtype=dtype, out=out)
+
+    def outer(self, a, b):
+        """The function of each pair of elements of `a` and of `b`."""
+        a, b = as_array(a, self.__name__), as_array(b, self.__name__)
+        return self(a.reshape(a.shape + (1,) * b.ndim), b)
+
+    def _method(self, name: str) -> Callable:
+        method = METHODS[name].get(self.__name__)
+        if method is None:
+            raise DTypeError(f"{self.__name__}.{name} is not supported; it is there for {', '.join(METHODS[name])}")
+        return method
+
+
+#: The functions behind methods of ufuncs, by method and name; the module of reductions registers them.
+METHODS: dict[str, dict[str, Callable]] = {"reduce": {}, "accumulate": {}}
+
+_INT64 = as_dtype("int64")
+
+x0, x1 = var("x0"), var("x1")
+_LN2 = math.log(2.0)
+
+
+def _own(name: str, expr: Expr, operands: int = 2, ints: bool = True, truth: bool = False) -> Elementwise:
+    return derived(name, expr, operands, 0, ints, truth)
+
+
+#: Functions that are operators of the registry, by NumPy's names: the operator's name, or names.
+_REGISTERED = {
+    "abs": "abs absolute", "arccos": "arccos acos", "arccosh": "arccosh acosh", "arcsin": "arcsin asin",
+    "arcsinh": "arcsinh asinh", "arctan": "arctan atan", "arctan2": "arctan2 atan2", "arctanh": "arctanh atanh",
+    "add": "add", "cbrt": "cbrt", "ceil": "ceil", "copysign": "copysign", "cos": "cos", "cosh": "cosh",
+    "degrees": "degrees rad2deg", "divide": "divide true_divide", "equal": "equal", "exp": "exp", "expm1": "expm1",
+    "floor": "floor", "floor_divide": "floor_divide", "greater": "greater", "greater_equal": "greater_equal",
+    "hypot": "hypot", "isfinite": "isfinite", "isinf": "isinf", "isnan": "isnan", "lesser": "less",
+    "lesser_equal": "less_equal", "log": "log", "log10": "log10", "log1p": "log1p", "log2": "log2",
+    "logaddexp": "logaddexp", "logical_and": "logical_and", "logical_not": "logical_not", "logical_or": "logical_or",
+    "logical_xor": "logical_xor", "maximum": "maximum", "minimum": "minimum", "modulo": "mod remainder",
+    "multiply": "multiply", "negative": "negative", "not_equal": "not_equal", "power": "power pow",
+    "radians": "radians deg2rad", "reciprocal": "reciprocal", "sign": "sign", "sin": "sin",
+    "sinc": "sinc", "sinh": "sinh", "sqrt": "sqrt", "square": "square", "subtract": "subtract", "tan": "tan",
+    "tanh": "tanh", "trunc": "trunc fix",
+}  # fmt: skip
+
+_absolute = vm.absolute(x1)
+#: Functions that are expressions, by NumPy's names.
+_EXPRESSIONS = {
+    "exp2": _own("exp2", vm.power(const(2.0), x0), 1, ints=False),
+    "fabs": _own("fabs", vm.absolute(x0), 1, ints=False),
+    "float_power": _own("float_power", vm.power(x0, x1), ints=False),
+    "fmax": _own("fmax", select(either(le(x1, x0), isnan(x1)), x0, x1)),
+    "fmin": _own("fmin", select(either(le(x0, x1), isnan(x1)), x0, x1)),
+    "fmod": _own("fmod", select(lt(x0, 0), -vm.floor_mod(-x0, _absolute), vm.floor_mod(x0, _absolute))),
+    "heaviside": _own("heaviside", select(lt(x0, 0), 0, select(eq(x0, 0), x1, select(isnan(x0), x0, 1))), ints=False),
+    "logaddexp2": _own("logaddexp2", vm.logaddexp(x0 * _LN2, x1 * _LN2) / _LN2, ints=False),
+    "positive": _own("positive", x0, 1),
+    "rint": _own("rint", vm.rint(x0), 1, ints=False),
+}  # fmt: skip
+
+
+def _all() -> dict[str, Ufunc]:
+    found: dict[str, Ufunc] = {}
+    for operator, names in _REGISTERED.items():
+        entry = operators[operator]
+        first, *others = names.split()
+        found[first] = Ufunc(first, entry.rule, entry.scalar_forms)
+        found |= dict.fromkeys(others, found[first])
+    return found | {name: Ufunc(name, rule) for name, rule in _EXPRESSIONS.items()}
+
+
+#: NumPy's elementwise functions, by name.
+UFUNCS: dict[str, Ufunc] = _all()
+UFUNCS["float_power"].dtype = np.float64
+UFUNCS["conj"] = UFUNCS["conjugate"] = UFUNCS["real"] = UFUNCS["positive"]
+
+_OPERATORS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",
+    "pow": "power",
+}  # fmt: skip
+_COMPARISONS = {
+    "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+}  # fmt: skip
+_LOGICAL = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
+
+
+def _reflected(call: Callable) -> Callable:
+    return lambda self, other: call(other, self)
+
+
+def _logical(name: str) -> Callable:
+    """``a & b`` of arrays of bools."""
+    call = UFUNCS[name].binary
+
+    def method(self, other):
+        other = as_array(other, name, self._kind)
+        if self.dtype != bool or other.dtype != bool:
+            raise DTypeError(
+                f"bitwise operators are for arrays of dtype bool here, got {self.dtype} and {other.dtype}; use "
+                f"np.{name} for truth values"
+            )
+        return call(self, other)
+
+    return method
+
+
+def _invert(x: ndarray) -> ndarray:
+    if x.dtype != bool:
+        raise DTypeError(f"~ is for arrays of dtype bool here, got {x.dtype}; use np.logical_not for truth values")
+    return UFUNCS["logical_not"](x)
+
+
+def _attach() -> None:
+    for short, name in (_OPERATORS | _COMPARISONS).items():
+        setattr(ndarray, f"__{short}__", UFUNCS[name].binary)
+    for short, name in _OPERATORS.items():
+        setattr(ndarray, f"__r{short}__", _reflected(UFUNCS[name].binary))
+    for short, name in _LOGICAL.items():
+        setattr(ndarray, f"__{short}__", _logical(name))
+        setattr(ndarray, f"__r{short}__", _logical(name))
+    more: dict[str, Any] = {
+        "__abs__": lambda self: UFUNCS["abs"](self),
+        "__invert__": _invert,
+        "__neg__": lambda self: UFUNCS["negative"](self),
+        "__pos__": lambda self: UFUNCS["positive"](self),
+        "__divmod__": lambda self, other: (self // other, self % other),
+        "__rdivmod__": lambda self, other: (other // self, other % self),
+    }
+    for name, method in more.items():
+        setattr(ndarray, name, method)
+
+
+_attach()
