@@ -64,7 +64,7 @@ def watched(monkeypatch):
             yield buffers
         finally:
             for kind in launch._kinds.values():
-                make(kind, kind.dtype, kind.ctx)  # as it was
+                make(kind, kind.dtype, kind.ctx, kind.conventions)  # as it was
 
 
 def dead(references):
