@@ -362,9 +362,9 @@ def _leading_arrays(x: NDArray, items: list) -> NDArray:
         raise RangeError(f"index arrays of shapes {[r.shape for r in rows]} do not broadcast together") from None
     positions = flat_positions(index, tuple(lengths), "indexing")
     flat = reshape(x, (size(x._shape[:axis]), *x._shape[axis:]))
-    return (
-        take_axis(flat, positions, 0) if positions.shape + x._shape[axis:] else take_axis(flat, positions.reshape(1), 0)
-    )
+    if not positions.shape + x._shape[axis:]:
+        positions = positions.reshape(x._kind.conventions.scalar)
+    return take_axis(flat, positions, 0)
 
 
 # x[key] = value.

@@ -152,4 +152,4 @@ def as_array(value: Any, op: str, like: Kind | None = None, dtype: Any = None) -
 
 def stored(result: NDArray, out: ndarray | None, op: str) -> Any:
     """`result`, or `out` after it was stored there."""
-    return store_out(result, out, op)
+    return result if out is None else store_out(result, out, op)

@@ -51,7 +51,7 @@ def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs, **kwargs)
     """NumPy's ufuncs of arrays of this class: the functions of this package."""
     known = UFUNCS.get(ufunc.__name__) if getattr(np, ufunc.__name__, None) is ufunc else None
     if ufunc is np.matmul:
-        known = products.matmul  # type: ignore[assignment]
+        known = products.matmul
     if known is None:
         return NotImplemented if any(_foreign(x) for x in inputs) else _refuse(ufunc.__name__)
     out = kwargs.get("out")

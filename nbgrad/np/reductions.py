@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.dtypes import as_dtype
 from ..core.registry import operators
 from ..errors import AttrError, DTypeError
 from .array import as_array, ndarray, stored
@@ -19,14 +20,15 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average
            "ptp", "quantile", "sort", "std", "sum", "var"]  # fmt: skip
 
 _builtin_min, _builtin_max = min, max
+_INT64 = as_dtype("int64")
 
 
-def _operand(name: str, a, dtype=None, where=None, neutral: Any = None) -> ndarray:
+def _operand(name: str, a, dtype=None, where: Any = True, neutral: Any = None) -> ndarray:
     """The operand of a reduction in the dtype in which it is reduced, with what is left out replaced."""
-    x = as_array(a, name)
+    x = a if a.__class__ is ndarray else as_array(a, name)
     if dtype is not None:
         x = x.astype(dtype)
-    if where is not None and where is not True:
+    if where is not True:
         mask = as_array(where, name)
         x = operators["where"].call(_aligned(mask, x.ndim), *_both(x, neutral))
     return x
@@ -45,13 +47,23 @@ def _reduced(operator: str, x: ndarray, axis, keepdims, **options) -> ndarray:
     if isinstance(axis, tuple) and not axis:
         lone = x.reshape((*x.shape, 1))
         return operators[operator].call(lone, axis=lone.ndim - 1, **options)
-    return operators[operator].call(x, axis=axis, keepdims=bool(keepdims), **options)
+    entry = operators[operator]
+    if entry.rule is None:
+        return entry.call(x, axis=axis, keepdims=bool(keepdims), **options)
+    return entry.rule.invoke(
+        (x,),
+        {"axis": axis, "keepdims": bool(keepdims), **options}
+        if keepdims or options
+        else {"axis": axis}
+        if axis is not None
+        else {},
+    )
 
 
 def _wide(x: ndarray, dtype) -> ndarray:
     """Integers and bools in the dtype in which NumPy adds them."""
-    kind = x.dtype.kind
-    return x.astype(np.int64) if dtype is None and kind in "iub" and x.dtype != np.int64 else x
+    kind = x._kind.dtype
+    return x if kind.is_float or dtype is not None or kind is _INT64 else x.astype(np.int64)
 
 
 def sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True) -> ndarray:

@@ -30,74 +30,130 @@ _SCALARS = frozenset({int, float, bool})
 
 
 class Ufunc:
-    """An elementwise function with NumPy's arguments.
+    """An elementwise function with NumPy's arguments, and NumPy's methods.
+
+    Attributes
+    ----------
+    nin, nout, nargs : int
+    rule : Elementwise
+    """
+
+    nin: int
+    nout = 1
+    __call__: Callable
+    #: The dtype that operands are converted to, for functions that have one.
+    dtype: Any = None
+
+    def __init__(self, name: str, rule: Elementwise) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.rule = rule
+        self.nargs = self.nin + 1
+
+    def __repr__(self) -> str:
+        return f"<ufunc {self.__name__!r}>"
+
+    def _general(self, operands: tuple, out: Any, where: Any, dtype: Any):
+        """The function with all that NumPy's take."""
+        name = self.__name__
+        if isinstance(out, tuple):
+            (out,) = out
+        dtype = dtype or self.dtype
+        operands = tuple([as_array(x, name).astype(dtype) for x in operands]) if dtype is not None else operands
+        result = self._result(*operands)
+        if result is NotImplemented:
+            for x in operands:
+                as_array(x, name)  # raises for what is no operand
+        if where is not True:
+            if out is None:
+                raise DTypeError(f"{name}: where needs out, which has the other elements; or write np.where(...)")
+            result = operators["where"].call(as_array(where, name), result, out)
+        return stored(result, out, name)
+
+    def _result(self, *operands):
+        raise NotImplementedError
+
+    # Methods of ufuncs.
+
+    def reduce(self, a, axis=0, dtype=None, out=None, keepdims=False):
+        """Combine elements along an axis, the first by default; of add, multiply, maximum, minimum and logical ones."""
+        a = as_array(a, self.__name__) if dtype is None else as_array(a, self.__name__).astype(dtype)
+        return self._method("reduce")(a, axis=axis, out=out, keepdims=keepdims)
+
+    def accumulate(self, a, axis=0, dtype=None, out=None):
+        """Combine each element along an axis with those before it; of add and multiply."""
+        return self._method("accumulate")(a, axis=axis, dtype=dtype, out=out)
+
+    def outer(self, a, b):
+        """The function of each pair of elements of `a` and of `b`."""
+        a, b = as_array(a, self.__name__), as_array(b, self.__name__)
+        return self(a.reshape(a.shape + (1,) * b.ndim), b)
+
+    def _method(self, name: str) -> Callable:
+        method = METHODS[name].get(self.__name__)
+        if method is None:
+            raise DTypeError(f"{self.__name__}.{name} is not supported; it is there for {', '.join(METHODS[name])}")
+        return method
+
+
+class Unary(Ufunc):
+    """A function of one array."""
+
+    nin = 1
+
+    def __init__(self, name: str, rule: Elementwise) -> None:
+        super().__init__(name, rule)
+        self._apply = rule.apply1
+
+    def __call__(self, x, /, out=None, *, where=True, dtype=None):
+        """The function of each element.
+
+        Parameters
+        ----------
+        x : array_like
+        out : ndarray, optional
+            Where the result is stored.
+        where : array_like of bool
+            Elements to compute; others are those of `out`, which must be given then.
+        dtype : optional
+            The dtype that the operand is converted to first.
+        """
+        if x.__class__ is ndarray and out is None and where is True and dtype is None:
+            return self._apply(x)
+        return self._general((x,), out, where, dtype)
+
+    def _result(self, x):
+        return self._apply(as_array(x, self.__name__))
+
+
+class Binary(Ufunc):
+    """A function of two arrays.
 
     Parameters
     ----------
     name : str
     rule : Elementwise
     forms : (callable, callable), optional
-        Those of a scalar and an array, for two operands; see :func:`..operators.declare.scalar_forms`.
-
-    Attributes
-    ----------
-    nin, nout, nargs : int
+        Those of a scalar and an array; see :func:`..operators.declare.scalar_forms`.
     """
 
-    nout = 1
-    #: The dtype that operands are converted to, for functions that have one.
-    dtype: Any = None
+    nin = 2
 
     def __init__(self, name: str, rule: Elementwise, forms: tuple[Callable, Callable] | None = None) -> None:
-        self.__name__ = self.__qualname__ = name
-        self.rule = rule
-        self.nin = len(rule.operands)
-        self.nargs = self.nin + 1
-        self._left: Any
-        self._right: Any
-        self._left, self._right = forms or (scalar_forms(rule) if self.nin == 2 else (None, None))
-        #: The function of two operands, without keywords; the operators of arrays call it.
+        super().__init__(name, rule)
+        self._left, self._right = forms or scalar_forms(rule)
+        #: The function without keywords, or NotImplemented; the operators of arrays call it.
         self.binary: Callable = fast_binary(rule, self._otherwise, ndarray)
 
-    def __repr__(self) -> str:
-        return f"<ufunc {self.__name__!r}>"
+    def __call__(self, x1, x2, /, out=None, *, where=True, dtype=None):
+        """The function of each pair of elements; parameters as for functions of one array, whose shapes broadcast."""
+        if out is None and where is True and dtype is None and self.dtype is None:
+            result = self.binary(x1, x2)
+            if result is not NotImplemented:
+                return result
+        return self._general((x1, x2), out, where, dtype)
 
-    def __call__(self, *operands, out: Any = None, where: Any = True, dtype=None):
-        """The function of each element.
-
-        Parameters
-        ----------
-        *operands : array_like
-            Of shapes that broadcast.
-        out : ndarray, optional
-            Where the result is stored.
-        where : array_like of bool
-            Elements to compute; others are those of `out`, which must be given then.
-        dtype : optional
-            The dtype that operands are converted to first.
-        """
-        name = self.__name__
-        if len(operands) == self.nargs and out is None:
-            operands, out = operands[:-1], operands[-1]
-        if len(operands) != self.nin:
-            raise TypeError(f"{name}: takes {self.nin} array(s) and out, got {len(operands)}")
-        if isinstance(out, tuple):
-            (out,) = out
-        dtype = dtype or self.dtype
-        if dtype is not None:
-            operands = tuple([as_array(x, name).astype(dtype) for x in operands])
-        if self.nin == 2:
-            result = self.binary(*operands)
-            if result is NotImplemented:
-                for x in operands:
-                    as_array(x, name)  # raises for what is no operand
-        else:
-            result = self.rule.apply1(as_array(operands[0], name))
-        if where is not True:
-            if out is None:
-                raise DTypeError(f"{name}: where needs out, which has the other elements; or write np.where(...)")
-            result = operators["where"].call(as_array(where, name), result, out)
-        return stored(result, out, name)
+    def _result(self, x1, x2):
+        return self.binary(x1, x2)
 
     def _otherwise(self, a, b, out):
         """The function of two operands that are not both arrays of this class."""
@@ -138,28 +194,6 @@ class Ufunc:
             x = cast(x, x._kind.as_float())
             scalars = tuple(map(float, scalars))
         return op.apply1(x, scalars)
-
-    # Methods of ufuncs.
-
-    def reduce(self, a, axis=0, dtype=None, out=None, keepdims=False):
-        """Combine elements along an axis, the first by default; of add, multiply, maximum, minimum and logical ones."""
-        a = as_array(a, self.__name__) if dtype is None else as_array(a, self.__name__).astype(dtype)
-        return self._method("reduce")(a, axis=axis, out=out, keepdims=keepdims)
-
-    def accumulate(self, a, axis=0, dtype=None, out=None):
-        """Combine each element along an axis with those before it; of add and multiply."""
-        return self._method("accumulate")(a, axis=axis, dtype=dtype, out=out)
-
-    def outer(self, a, b):
-        """The function of each pair of elements of `a` and of `b`."""
-        a, b = as_array(a, self.__name__), as_array(b, self.__name__)
-        return self(a.reshape(a.shape + (1,) * b.ndim), b)
-
-    def _method(self, name: str) -> Callable:
-        method = METHODS[name].get(self.__name__)
-        if method is None:
-            raise DTypeError(f"{self.__name__}.{name} is not supported; it is there for {', '.join(METHODS[name])}")
-        return method
 
 
 #: The functions behind methods of ufuncs, by method and name; the module of reductions registers them.
@@ -213,13 +247,14 @@ def _all() -> dict[str, Ufunc]:
     for operator, names in _REGISTERED.items():
         entry = operators[operator]
         first, *others = names.split()
-        found[first] = Ufunc(first, entry.rule, entry.scalar_forms)
+        found[first] = Binary(first, entry.rule, entry.scalar_forms) if entry.scalar_forms else Unary(first, entry.rule)
         found |= dict.fromkeys(others, found[first])
-    return found | {name: Ufunc(name, rule) for name, rule in _EXPRESSIONS.items()}
+    kinds = {1: Unary, 2: Binary}
+    return found | {name: kinds[len(rule.operands)](name, rule) for name, rule in _EXPRESSIONS.items()}
 
 
 #: NumPy's elementwise functions, by name.
-UFUNCS: dict[str, Ufunc] = _all()
+UFUNCS: dict[str, Any] = _all()
 UFUNCS["float_power"].dtype = np.float64
 UFUNCS["conj"] = UFUNCS["conjugate"] = UFUNCS["real"] = UFUNCS["positive"]
 

@@ -88,10 +88,9 @@ class Elementwise(tape.Rule):
     def entry(self, kind: Kind, layout: Broadcast | None):
         """The compiled kernel for operands of `kind` with this broadcast layout (None: all have one shape)."""
         if layout is None:
-            flat: dict = self.flat if self.result_kind(kind) is kind else self._entries  # fast paths are for one kind
-            kernel = flat.get(kind)
+            kernel = self.flat.get(kind)
             if kernel is None:
-                kernel = flat[kind] = self._bind(kind, 1, (True,) * len(self.operands))
+                kernel = self.flat[kind] = self._bind(kind, 1, (True,) * len(self.operands))
             return kernel
         key = (kind, layout.rank, layout.moves)
         kernel = self._entries.get(key)
@@ -234,7 +233,7 @@ _next_seq = tape.next_seq
 
 def fast_unary(op: Elementwise) -> Callable:
     """``op.apply`` for one array and scalars, with a fast path."""
-    flat = op.flat
+    flat, truth = op.flat, op.truth
     pullback: Pullback | None = None
 
     def apply1(data: NDArray, scalars: tuple = ()) -> NDArray:
@@ -245,16 +244,17 @@ def fast_unary(op: Elementwise) -> Callable:
         n = source.size
         if entry is None or n >= LARGE:
             return op.apply((data,), scalars)
-        empty = kind.small
-        buf = empty(n, kind.storage)
+        of = kind.truth if truth else kind
+        empty = of.small
+        buf = empty(n, of.storage)
         entry(source, buf, *scalars)
-        result = _new(kind.array)
+        result = _new(of.array)
         result._buf = buf
         result._shape = data._shape
-        result._kind = kind
+        result._kind = of
         result._cell = [0]
         result._node = None
-        if recording():
+        if recording() and of is kind:
             p = data._node
             if p is not None:
                 if pullback is None:
@@ -289,7 +289,7 @@ def fast_binary(op: Elementwise, otherwise: Callable, array: Any = NDArray) -> C
     """A function of two arrays with a fast path; ``otherwise(lhs, rhs, out)`` handles all other arguments.
 
     `array`: the class of arrays whose operator it is."""
-    flat = op.flat
+    flat, truth = op.flat, op.truth
     cases: list = [None] * 4  # pullbacks: both operands on the tape, only the first, only the second, one twice
 
     def call(lhs: Any, rhs: Any, out=None, name=None):
@@ -302,16 +302,17 @@ def fast_binary(op: Elementwise, otherwise: Callable, array: Any = NDArray) -> C
         n = a.size
         if entry is None or n >= LARGE or kind is not rhs._kind or shape != rhs._shape:
             return op.apply((lhs, rhs))
-        empty = kind.small
-        buf = empty(n, kind.storage)
+        of = kind.truth if truth else kind
+        empty = of.small
+        buf = empty(n, of.storage)
         entry(a, rhs._buf, buf)
-        result = _new(kind.array)
+        result = _new(of.array)
         result._buf = buf
         result._shape = shape
-        result._kind = kind
+        result._kind = of
         result._cell = [0]
         result._node = None
-        if recording():
+        if recording() and of is kind:
             p = lhs._node
             q = rhs._node
             if p is not None or q is not None:
