@@ -1,8 +1,11 @@
-"""Another name of :mod:`nbgrad.np`: ``import nbgrad.numpy as np``."""
+"""Another name of :mod:`nbgrad.np`: ``import nbgrad.numpy as np`` gives the same module."""
 
 from __future__ import annotations
 
-from . import np as _np
-from .np import *  # noqa: F403
+import sys
 
-__all__ = _np.__all__
+from . import np
+
+__all__: list[str] = []
+
+sys.modules[__name__] = np

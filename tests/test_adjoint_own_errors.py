@@ -1,5 +1,7 @@
 """Errors of the user's own that nothing catches: they are raised as they are."""
 
+import builtins
+
 import numba
 import numpy as np
 import pytest
@@ -54,6 +56,37 @@ def test_not_raised():
     value, (gradient, _) = nb.adjoint(both).value_and_grad(np.array([1.0, 2.0]), 1)
     assert value == 5.0
     np.testing.assert_array_equal(gradient, [2.0, 4.0])
+
+
+def _named(name):
+    """An error of this module, under a name that generated code uses."""
+    globals()[name] = type(name, (Exception,), {"__module__": __name__})
+    return globals()[name]
+
+
+_OWN = {name: _named(name) for name in ("ValueError", "OutOfRange", "plus", "grown")}
+
+
+def hidden(x, i):
+    y = x.reshape(2, -1)  # checked by Python's ValueError
+    if y[0, 0] < -1.0:
+        raise ValueError("own")
+    if y[0, 0] < 0.0:
+        raise OutOfRange("far")  # noqa: F821
+    return x[i] * y[0, 0]
+
+
+def test_names_of_generated_code():
+    f = nb.adjoint(hidden)
+    x = np.array([1.0, 2.0, 3.0, 4.0])
+    assert f.value_and_grad(x, 1)[0] == 2.0
+    for name, first in (("ValueError", -2.0), ("OutOfRange", -0.5)):
+        with pytest.raises(_OWN[name]):
+            f.value_and_grad(np.array([first, 2.0, 3.0, 4.0]), 1)
+    with pytest.raises(builtins.ValueError, match="another number of elements"):
+        f.value_and_grad(x[:3], 1)
+    with pytest.raises(IndexError, match="out of bounds"):
+        f.value_and_grad(x, 7)
 
 
 def of_a_function():

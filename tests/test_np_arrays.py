@@ -1,6 +1,7 @@
 """Arrays with NumPy's conventions: their class everywhere, dtypes, operands of both classes, protocols, bad input."""
 
 import copy
+import importlib
 import itertools
 import pickle
 import random
@@ -244,3 +245,34 @@ def test_indices(seed):
     values[key] = 2.5
     x[own_key] = 2.5
     np.testing.assert_array_equal(x.asnumpy(), values)
+
+
+@pytest.mark.parametrize("name", [n for n in UFUNCS if hasattr(np, n) and n not in ("reciprocal", "conj", "conjugate")])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_bools(name):
+    """Results of bools are NumPy's, or floats of 64 instead of 16 bits; or they are refused."""
+    ufunc, numpy = UFUNCS[name], getattr(np, name)
+    b, other = np.array([True, False, True]), np.array([[True], [False]])
+    for operands in itertools.product([b, other], repeat=ufunc.nin):
+        for ours in ([nbnp.array(x) for x in operands], [nbnp.array(operands[0]), *[True] * (ufunc.nin - 1)]):
+            given = [x.asnumpy() if isinstance(x, nbnp.ndarray) else x for x in ours]
+            try:
+                expected = numpy(*given)
+            except TypeError:
+                expected = None
+            if expected is None or expected.dtype == np.int8:
+                with pytest.raises(DTypeError, match="operands of dtype bool are not supported"):
+                    ufunc(*ours)
+                with pytest.raises(DTypeError, match="operands of dtype bool are not supported"):
+                    nb.jit(lambda *x: ufunc(*x))(*ours)
+                continue
+            found = ufunc(*ours)
+            assert found.dtype == (np.float64 if expected.dtype == np.float16 else expected.dtype)
+            np.testing.assert_allclose(found.asnumpy(), expected, rtol=2e-3, atol=1e-15)
+
+
+def test_the_other_name_is_the_same_module():
+    assert importlib.import_module("nbgrad.numpy") is nbnp
+    assert nbnp.pi == np.pi
+    assert all(hasattr(nbnp, name) for name in nbnp.__all__)
+    assert len(nbnp.__all__) == len(set(nbnp.__all__))

@@ -24,7 +24,7 @@ from ..operators.structured import Spec, composite, structured
 from .move import bound_gather
 from .reshape_codes import resolve
 
-__all__ = ["expand_dims", "fixed", "reshape", "squeeze", "transpose"]
+__all__ = ["SameMemory", "expand_dims", "fixed", "reshape", "squeeze", "transpose"]
 
 
 def fixed(*shape: int) -> Input:
@@ -32,17 +32,22 @@ def fixed(*shape: int) -> Input:
     return Input(shape, dtype="float32")
 
 
-class _Reshape(tape.Rule):
-    """Another shape on the same memory. Its cotangent is the same buffer, too."""
+class SameMemory(tape.Rule):
+    """The same elements on the same memory, seen in another way. The cotangent is the same buffer, too."""
 
-    name = "reshape"
     takes_uniform = True
-
-    def grads(self, node, g, useful):
-        return [reshape(g, node.attrs)]
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
         pass_on_cotangent(node, node.parents, g, cotangents, borrowed)
+
+
+class _Reshape(SameMemory):
+    """Another shape."""
+
+    name = "reshape"
+
+    def grads(self, node, g, useful):
+        return [reshape(g, node.attrs)]
 
 
 _RESHAPE = _Reshape()

@@ -39,7 +39,7 @@ broadcast_shapes = _numpy.broadcast_shapes
 def _fill() -> None:
     names = globals()
     for module in (creation, manipulation, selection, reductions, products, calculus):
-        for name in set(module.__all__) - {"axis_of", "from_numpy_values", "together"}:
+        for name in sorted({*module.__all__} - {"axis_of", "from_numpy_values", "together"}):
             names[name] = getattr(module, name)
             __all__.append(name)
     names.update(_UFUNCS)
@@ -66,3 +66,27 @@ def size(a: Any, axis: int | None = None) -> int:
 
 
 _attach({n: f for n, f in globals().items() if not n.startswith("_")})
+__all__ += [
+    "bool_",
+    "broadcast_shapes",
+    "dtype",
+    "e",
+    "errstate",
+    "euler_gamma",
+    "finfo",
+    "float16",
+    "float32",
+    "float64",
+    "iinfo",
+    "inf",
+    "int8",
+    "int32",
+    "int64",
+    "nan",
+    "ndim",
+    "newaxis",
+    "pi",
+    "shape",
+    "size",
+    "uint8",
+]  # fmt: skip

@@ -10,12 +10,12 @@ import numpy as np
 from ..arrays.launch import Kind, kind_of
 from ..arrays.ndarray import NDArray, alias, from_value
 from ..autodiff import tape
-from ..autodiff.cotangents import pass_on_cotangent
 from ..autodiff.state import recording
 from ..core.context import current_context
 from ..core.conventions import MXNET, NUMPY, Conventions
 from ..core.dtypes import as_dtype
 from ..errors import DTypeError
+from ..kernels.shape import SameMemory
 from ..operators.entry import store_out
 
 __all__ = ["as_array", "as_nd", "as_np", "ndarray", "stored"]
@@ -92,17 +92,13 @@ def _unpickle(value: np.ndarray, ctx: Any) -> NDArray:
     return from_value(value, ctx=ctx, conventions=NUMPY)
 
 
-class _Conversion(tape.Rule):
-    """The same memory as an array of the other class; its cotangent is converted back."""
+class _Conversion(SameMemory):
+    """An array of the other class."""
 
     name = "conversion"
-    takes_uniform = True
 
     def grads(self, node, g, useful):
         return [_converted(g, node.attrs)]
-
-    def pull_raw(self, node, g, cotangents, borrowed, useful):
-        pass_on_cotangent(node, node.parents, g, cotangents, borrowed)
 
 
 _CONVERSION = _Conversion()

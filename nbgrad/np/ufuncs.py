@@ -237,7 +237,8 @@ _EXPRESSIONS = {
     "fmod": _own("fmod", select(lt(x0, 0), -vm.floor_mod(-x0, _absolute), vm.floor_mod(x0, _absolute))),
     "heaviside": _own("heaviside", select(lt(x0, 0), 0, select(eq(x0, 0), x1, select(isnan(x0), x0, 1))), ints=False),
     "logaddexp2": _own("logaddexp2", vm.logaddexp(x0 * _LN2, x1 * _LN2) / _LN2, ints=False),
-    "positive": _own("positive", x0, 1),
+    "positive": Elementwise("positive", x0, 1),
+    "real": Elementwise("real", x0, 1),
     "rint": _own("rint", vm.rint(x0), 1, ints=False),
 }  # fmt: skip
 
@@ -256,7 +257,10 @@ def _all() -> dict[str, Ufunc]:
 #: NumPy's elementwise functions, by name.
 UFUNCS: dict[str, Any] = _all()
 UFUNCS["float_power"].dtype = np.float64
-UFUNCS["conj"] = UFUNCS["conjugate"] = UFUNCS["real"] = UFUNCS["positive"]
+# NumPy refuses these for bools, or gives int8, which would be no truth values.
+for _name in ("floor_divide", "fmod", "mod", "negative", "positive", "power", "sign", "square", "subtract"):
+    UFUNCS[_name].rule.of_bools = False
+UFUNCS["conj"] = UFUNCS["conjugate"] = UFUNCS["real"]
 
 _OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",

@@ -25,7 +25,10 @@ from ..autodiff.pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kind
 from ..autodiff.state import recording
 from ..backends import threads
 from ..backends.buffer_pool import LARGE
+from ..core.conventions import NUMPY
+from ..core.dtypes import bool_
 from ..core.shapes import Broadcast, broadcast
+from ..errors import DTypeError
 from ..ir.expr import Expr, strip_strong, strong, substitute, var, vjp
 from ..ir.expr_passes import avoid_double_quotients, evaluation_cost, max_orders
 from .cast import unify
@@ -60,6 +63,7 @@ class Elementwise(tape.Rule):
         self.params = tuple(f"s{k}" for k in range(params))
         self.ints = ints
         self.truth = truth
+        self.of_bools = True  # whether NumPy's conventions have it for bools, giving bools
         self.flat: dict[Kind, Callable] = {}  # kind -> entry point of the flat kernel; the call's fast path reads it
         self._entries: dict[tuple, Callable] = {}
         self._vjps: dict[int, Expr] = {}
@@ -100,6 +104,8 @@ class Elementwise(tape.Rule):
 
     def result_kind(self, kind: Kind) -> Kind:
         """The kind of results of operands of `kind`."""
+        if not self.of_bools and kind.dtype is bool_ and kind.conventions is NUMPY:
+            raise DTypeError(f"{self.name}: operands of dtype bool are not supported; convert one with astype('int64')")
         return kind.truth if self.truth else kind
 
     def _bind(self, kind: Kind, rank: int, moves: Sequence[bool]):

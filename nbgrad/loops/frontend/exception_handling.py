@@ -267,12 +267,9 @@ def raised_error(low: Lowering, s: ast.Raise) -> str:
     if not any(a.handler_of(error) is not None for a in low.shared.attempts):
         if not _is_plain(error) or (isinstance(s.exc, ast.Call) and len(s.exc.args) + len(s.exc.keywords) > 1):
             what = f"raise {unparse(kind)}, an error of your own that is not like Python's, or not defined in a module"
-            raise low.source.refuse(
-                s,
-                what,
-                "raise one of Python's, with a string, or define it in a file that is imported",
-            )
-        name = low.names.imported(error.__name__, error)
+            instead = "raise one of Python's, with a string, or define it in a file that is imported"
+            raise low.source.refuse(s, what, instead)
+        name = low.names.imported(error.__name__, error, error)
     low.shared.error_classes[name] = error
     return name
 
