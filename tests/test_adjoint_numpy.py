@@ -268,6 +268,11 @@ def neighbours(e):
 def test_next_floats():
     agrees(neighbours, (np.array([1.0, 3.0, 3.5, 2.0]),))
     assert nb.adjoint(neighbours).vjp(np.ones(2)).value[0] == 1.0 + np.nextafter(1.0, 2.0) ** 2
+    x = np.ones(2, "float32")
+    upwards = nb.adjoint(lambda x, y: np.nextafter(x, y))
+    assert upwards.vjp(x, 2 * x).value.tolist() == np.nextafter(x, 2 * x).tolist()
+    with pytest.raises(TraceError, match="with a number, where arrays are float32"):  # of float64, it would do nothing
+        upwards.vjp(x, 2.0)
 
 
 def joins(x, a):

@@ -113,7 +113,65 @@ def with_two(x):
     return x
 
 
-@pytest.mark.parametrize("f", [of_a_function(), with_its_own_arguments, with_two])
-def test_refused(f):
-    with pytest.raises(TraceError, match="an error of your own that is not like Python's, or not defined in a module"):
+def with_a_number(x):
+    if x > 1.0:
+        raise Diverged(3)
+    return x
+
+
+class Halt(BaseException):
+    """Not a subclass of Exception."""
+
+
+def no_exception(x):
+    if x > 1.0:
+        raise Halt("far")
+    return x
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (of_a_function(), "an error of your own that is not defined in a file that is imported"),
+        (with_its_own_arguments, "an error of your own with an __init__ or __new__"),
+        (with_two, "an error of your own with other arguments than one string"),
+        (with_a_number, "an error of your own with other arguments than one string"),
+        (no_exception, "raise Halt, which is not known to be a class of errors"),
+    ],
+)
+def test_refused(f, why):
+    with pytest.raises(TraceError, match=why):
         nb.adjoint(f).value_and_grad(2.0)
+
+
+Other = Diverged
+
+
+def by_another_name(x):
+    if x > 1.0:
+        raise Other("far")
+    return x
+
+
+def test_another_name_of_a_class():
+    with pytest.raises(Diverged, match=r"^far$"):
+        nb.adjoint(by_another_name).value_and_grad(2.0)
+
+
+def numbers_as_messages(x, n):
+    if n == 0:
+        raise TypeError(3)
+    if n == 1:
+        raise TypeError(1.5)
+    if n == 2:
+        raise TypeError("a", "b")
+    if n == 3:
+        raise TypeError(x[0])
+    return x[0]
+
+
+@pytest.mark.parametrize(("n", "text"), [(0, "3"), (1, "1.5"), (2, "('a', 'b')"), (3, "x[0]")])
+def test_messages_that_are_no_strings(n, text):
+    with pytest.raises(TypeError) as raised:
+        nb.adjoint(numbers_as_messages).value_and_grad(np.ones(2), n)
+    assert str(raised.value) == text

@@ -119,3 +119,21 @@ def test_random_programs(seed):
     shape = choose.choice([(4, 3), (2, 6), (12,), (2, 2, 3)])
     with uncompiled():
         agrees(function(source), (0.5 * normal(*shape), normal(4), 2))
+
+
+MASKED = {
+    "times": ("m = x.reshape(-1)", "m[b] *= a"),
+    "plus": ("m = x.ravel()", "m[b] += a"),
+    "compared": ("m = x.reshape(-1)", "m[m > 0.5] -= 0.1 * a"),
+    "mean": ("m = x.reshape(-1)", "m[b] -= np.mean(m[b]) * a"),
+    "function": ("m = x.reshape(-1)", "m[b] = np.sin(m[b]) * a"),
+    "two axes": ("m = x.reshape(2, -1)", "m[m > 0.5] = np.sin(m[m > 0.5]) * a"),
+    "local": ("y = x * 2.0; m = y.reshape(-1)", "m[b] = -m[b] + a / m[b]; x += y"),
+}
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_masks_of_reshaped_arrays(name):
+    lines = "\n    ".join("; ".join(MASKED[name]).split("; "))
+    f = function(f"def f(x, b, a):\n    {lines}\n    return np.sum(x**2)\n")
+    agrees(f, (np.random.default_rng(0).uniform(0.1, 1, (3, 2)), np.array([1, 0, 1, 1, 0, 1], bool), 0.5))

@@ -29,6 +29,7 @@ from .function_table import MANY, lowers, method
 from .implicit_errors import check_call
 from .known_integers import integer_of
 from .memory_order import record_sharing
+from .overloads import may_be_float32
 from .partial_evaluation import is_none
 from .record_types import is_record
 from .records import shape_of_record
@@ -252,6 +253,16 @@ def integers(low: Calls, node: ast.Call, arguments: list[ast.expr]) -> list[int]
         low.shared.may_decide.update(*[t.term.named for t in items if isinstance(t, Scalar)])
         raise low.source.refuse(node, f"axes in {unparse(node)} that are not constants", "give integers")
     return numbers  # type: ignore[return-value]
+
+
+@lowers(np.nextafter, arguments=(2, 2))
+def _nextafter(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    trees = low.operands(node, 2)
+    if any(isinstance(t, Scalar) for t in trees) and any(may_be_float32(low, t) for t in trees):
+        # Numbers are float64 here: the step to its next number is none of float32.
+        what = f"{unparse(node)} with a number, where arrays are float32"
+        raise low.source.refuse(node, what, "give arrays of float32, as np.full_like(x, np.inf)")
+    return low.elementwise_call(node, trees)
 
 
 # Conversions, and methods that are functions of the library.

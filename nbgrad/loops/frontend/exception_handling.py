@@ -10,11 +10,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-import numpy as np
 
 from ..ir.affine import offset, plus
 from ..ir.names import Names
@@ -32,7 +29,6 @@ __all__ = [
     "TryStatements",
     "attempt_of",
     "lower_attempt",
-    "raised_error",
 ]
 
 
@@ -247,39 +243,6 @@ def _outside(s: InRange) -> Term:
         return Compare(("<=",), (s.size, integer(k))) if k >= 0 else Compare(("<",), (s.size, integer(-k)))
     below = Compare(("<",), (plus(s.index, 0), Unary("-", s.size)))
     return Logical("or", (below, Compare((">=",), (s.index, s.size))))
-
-
-def raised_error(low: Lowering, s: ast.Raise) -> str:
-    """The name of the error that a statement raises. One of the user's that nothing catches is imported: it must be
-    made as Python's are, and be found where it is defined."""
-    kind = s.exc.func if isinstance(s.exc, ast.Call) else s.exc
-    error = low.source.resolve(kind) if kind is not None else None
-    if kind is None:
-        raise low.source.refuse(s, "raise without an error", "raise one, with a string")
-    if not (isinstance(error, type) and issubclass(error, Exception)):
-        raise low.source.refuse(s, f"raise {unparse(kind)}", "raise one of Python's built-in exceptions, with a string")
-    if error.__module__ == "builtins":
-        return error.__name__
-    if error is np.linalg.LinAlgError:
-        low.shared.error_classes["np.linalg.LinAlgError"] = error
-        return "np.linalg.LinAlgError"
-    name = f"{error.__module__}.{error.__qualname__}"
-    if not any(a.handler_of(error) is not None for a in low.shared.attempts):
-        if not _is_plain(error) or (isinstance(s.exc, ast.Call) and len(s.exc.args) + len(s.exc.keywords) > 1):
-            what = f"raise {unparse(kind)}, an error of your own that is not like Python's, or not defined in a module"
-            instead = "raise one of Python's, with a string, or define it in a file that is imported"
-            raise low.source.refuse(s, what, instead)
-        name = low.names.imported(error.__name__, error, error)
-    low.shared.error_classes[name] = error
-    return name
-
-
-def _is_plain(error: type[Exception]) -> bool:
-    """Whether an error is made as Python's are, and found in its module: in that of a program another process, which
-    loads the code, would not find it."""
-    own = [c for c in error.__mro__ if c.__module__ != "builtins"]
-    found = getattr(sys.modules.get(error.__module__), error.__name__, None) is error
-    return found and error.__module__ != "__main__" and not any({"__init__", "__new__"} & set(vars(c)) for c in own)
 
 
 def _error_class(low: Lowering, name: str) -> type:

@@ -24,7 +24,7 @@ from .array_expressions import (
     form_of,
 )
 from .conditional_expressions import evaluate_first, truth
-from .exception_handling import attempt_of, lower_attempt, raised_error
+from .exception_handling import attempt_of, lower_attempt
 from .function_table import MODULES, refuse_call
 from .growing_lists import append_item
 from .implicit_errors import refuse_unknown_errors
@@ -36,6 +36,7 @@ from .memory_order import check_orders
 from .partial_evaluation import deciding_parameters, static_truth
 from .print_lowering import lower_print
 from .print_statements import prints
+from .raised_errors import error_text, raised_error
 from .record_types import RecordType
 from .records import record_parameter
 from .reshaping import resolve_reshaped
@@ -413,8 +414,7 @@ class Lowering(Results, Iteration):
                 self.effect(call)
 
     def error(self, s: ast.Raise) -> None:
-        call = s.exc
-        text = static_text(self, call.args[0]) if isinstance(call, ast.Call) and call.args else ""
+        text = error_text(self, s.exc.args if isinstance(s.exc, ast.Call) else [])
         self.emit(Check(TRUE, text, raised_error(self, s), exact=self.source.module not in MODULES))
 
     def effect(self, call: ast.Call) -> None:

@@ -21,7 +21,7 @@ from .syntax import bound_name, unparse
 if TYPE_CHECKING:
     from .calls import Calls
 
-__all__ = ["with_implementation"]
+__all__ = ["may_be_float32", "with_implementation"]
 
 _ADVICE = "pass numbers, arrays, tuples and None to it, or give what it computes a vjp, by nb.primitive"
 
@@ -67,12 +67,12 @@ def _type_of(low: Calls, node: ast.Call, argument: ast.expr, tree: ArrayExpr) ->
     if isinstance(tree, Static):
         return tree.value if tree.value is None or isinstance(tree.value, str) else _unknown(low, node, argument)
     kind = element_kind(low, tree)
-    if not kind or (kind == "float" and _may_be_float32(low, tree)):
+    if not kind or (kind == "float" and may_be_float32(low, tree)):
         return _unknown(low, node, argument)
     return kind, tree.rank if not isinstance(tree, Scalar) else 0
 
 
-def _may_be_float32(low: Calls, tree: ArrayExpr) -> bool:
+def may_be_float32(low: Calls, tree: ArrayExpr) -> bool:
     """Whether an argument is float32, or may be: any array so far is, and it may be computed from that one."""
     dtypes = [*low.shared.dtypes.values(), *_own_dtypes(tree)]
     return low.shared.float32_arguments or any(isinstance(d, Global) and d.value is np.float32 for d in dtypes)

@@ -125,8 +125,10 @@ def with_plain_indices(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Arr
     The copy is made before a loop that changes nothing of it. Where as many axes are not known to have the lengths of
     those that they view, they mostly do, and the copy then needs no divisions.
     """
-    name = tree.view.name if isinstance(tree, Leaf) else ""
-    if not isinstance(tree, Leaf) or all(len(old) < 2 for old, _ in low.shared.reshaped_groups.get(name, ())):
+    if not isinstance(tree, Leaf) or tree.masked:
+        return tree
+    name = tree.view.name
+    if all(len(old) < 2 for old, _ in low.shared.reshaped_groups.get(name, ())):
         return tree
     view, sizes = low.shared.reshaped[name], low.shared.sizes[name]
     early = not (low.runs_once and low.at_function_level) and tree.view == low.whole_view(name)

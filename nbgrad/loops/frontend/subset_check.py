@@ -238,7 +238,7 @@ class _Check:
         self.number_of_arguments(node, called)
         known = known or (called is dict and not node.args)
         known = known or (isinstance(getattr(called, "__self__", None), dict) and node.func.attr == "get")  # type: ignore[attr-defined]
-        error = isinstance(called, type) and issubclass(called, Exception)
+        error = isinstance(called, type) and issubclass(called, BaseException)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)
             name = first_name(node.func)
