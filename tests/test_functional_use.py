@@ -33,7 +33,7 @@ class TestRecording:
         w.attach_grad()
         with autograd.record():
             g = nb.grad(lambda x: w * x * x)(3.0)
-        assert type(g) is nb.NDArray
+        assert isinstance(g, nb.NDArray) and g.shape == ()
         g.backward()
         assert w.grad.tolist() == [6]
 
@@ -268,7 +268,7 @@ BAD = [
     (lambda: nb.hessian(lambda x: x)(A), "hessian: the function must give a scalar"),
     (lambda: nb.grad(float)(1.0), "must give an NDArray, got 1.0"),
     (lambda: nb.grad(lambda x: x.asnumpy())(A), "must give an NDArray"),
-    (lambda: nb.grad(lambda x: (np.cross(x, x) * x).sum())(A), "numpy.cross is no function of nbgrad"),
+    (lambda: nb.grad(lambda x: np.partition(x, 1).sum())(A), "numpy.partition is no function of nbgrad.np"),
     (lambda: nb.grad(lambda x: None)(A), "must give an NDArray, got None"),
     (lambda: nb.jacobian(lambda x: None)(A), "must give an NDArray, got None"),
     (lambda: nb.vjp(lambda x: {}, A), "must give an NDArray, got a dict of 0"),
@@ -294,7 +294,7 @@ BAD = [
     (lambda: nb.jvp(f, (A,), (A, A)), r"1 part\(s\) expected, got 2 part\(s\)"),
     (lambda: nb.jvp(f, (A,), (None,)), r"jvp: tangents\[0\]: a NoneType was given"),
     (lambda: nb.jvp(f, (A,), ("a",)), r"jvp: tangents\[0\]: an array or a number is needed, got 'a'"),
-    (lambda: nb.vjp(f, A)[1](np.ones(3)), r"vjp: cotangent: the shape must be \(1,\), got \(3,\)"),
+    (lambda: nb.vjp(f, A)[1](np.ones(3)), r"vjp: cotangent: the shape must be \(\), got \(3,\)"),
     (lambda: nb.vjp(lambda x: {"a": x}, A)[1]({"b": A}), "the parts 'a' expected, got the parts 'b'"),
     (lambda: nb.vjp(lambda x: [x], A)[1]({"b": A}), "cotangent: a list is expected, got dict"),
 ]

@@ -58,7 +58,7 @@ def step(rng, pool):
     if kind == 7:
         return [a.sum(axis=-1, keepdims=True) * 0.3]
     if kind == 8:
-        return [a[0]] if a.shape[0] > 1 or a.ndim > 1 else [a[0:1]]
+        return [a[0] if a.ndim > 1 else a[0:1]]
     if kind == 9:
         index = rng.integers(0, a.shape[0], 2)
         return [a[index].sum(axis=0, keepdims=True) * 0.5]

@@ -5,7 +5,7 @@ They are no operators: nothing here is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from typing import Any
 
@@ -15,14 +15,14 @@ from ..backends import buffer_pool, threads
 from ..backends.cuda.buffers import DeviceBuffer, on_device
 from ..backends.cuda.buffers import allocator as device_allocator
 from ..core.context import Context, is_traced
-from ..core.conventions import MXNET, Conventions
+from ..core.conventions import EITHER, MXNET, Conventions
 from ..core.dtypes import DType
 from ..errors import ContextError, DTypeError
 from ..ir.expr import var
 from ..ir.graph import TracedBuffer, allocator
 from . import templates
 
-__all__ = ["Kind", "address", "cast_into", "check_together", "copy", "fill", "kind_of"]
+__all__ = ["Kind", "address", "cast_into", "common_conventions", "copy", "fill", "kind_of"]
 
 
 class Kind:
@@ -99,6 +99,10 @@ class Kind:
     def truth(self) -> Kind:
         return self.of(self.conventions.truth or self.dtype)
 
+    def by(self, conventions: Conventions) -> Kind:
+        """The kind of arrays of other conventions."""
+        return self if conventions is self.conventions else kind_of(self.dtype, self.ctx, conventions)
+
     def as_float(self) -> Kind:
         """This kind, if it is a float; else that of results that are."""
         return self if self.dtype.is_float else self.of(self.conventions.float_dtype())
@@ -141,16 +145,25 @@ def kind_of(dtype: DType, ctx: Context, conventions: Conventions = MXNET) -> Kin
     )  # setdefault: a single instance even if threads race
 
 
-def check_together(a: Kind, b: Kind, op: str) -> None:
-    """Raise unless arrays of these kinds may be operands of one call: on one device, and of one class, but for
-    indices."""
-    if a.ctx != b.ctx:
-        raise ContextError(f"{op}: operands are on different devices, {a.ctx} and {b.ctx}; move one with as_in_context")
-    if a.conventions is not b.conventions and (b.dtype.is_float or not a.dtype.is_float):
-        raise DTypeError(
-            f"{op}: operands of nd and of np, whose results have different shapes and dtypes; convert one with "
-            "x.as_np() or x.as_nd()"
-        )
+def common_conventions(kinds: Sequence[Kind], op: str, indices: bool = False) -> Conventions:
+    """The conventions of a result of operands of these kinds, which must be on one device and of one class; integers
+    beside floats need not be with `indices`."""
+    first, *others = kinds
+    found = first.conventions
+    for kind in others:
+        if kind.ctx != first.ctx:
+            raise ContextError(
+                f"{op}: operands are on different devices, {first.ctx} and {kind.ctx}; move one with as_in_context"
+            )
+        if kind.conventions in (found, EITHER) or (indices and first.dtype.is_float and not kind.dtype.is_float):
+            continue
+        if found is not EITHER:
+            raise DTypeError(
+                f"{op}: operands of nd and of np, whose results have different shapes and dtypes; convert one with "
+                "x.as_np() or x.as_nd()"
+            )
+        found = kind.conventions
+    return found
 
 
 _x = var("x")

@@ -24,7 +24,15 @@ from ..core.dtypes import float32
 from ..core.shapes import size
 from ..errors import InPlaceError, NBGradError
 from . import sweeps
-from .cotangents import add_raw, add_uniform, dense_copy, is_uniform, own_cotangent, uniform_buffer
+from .cotangents import (
+    add_raw,
+    add_uniform,
+    dense_copy,
+    is_uniform,
+    own_cotangent,
+    pass_on_cotangent,
+    uniform_buffer,
+)
 from .differentiability import check_order
 from .observers import observers
 from .state import put_recording, recording, state
@@ -174,6 +182,15 @@ class Rule:
             if h is not None:
                 old = cotangents.get(p)
                 cotangents[p] = h if old is None else old + h
+
+
+class SameMemory(Rule):
+    """The same elements on the same memory, seen in another way. The cotangent is the same buffer, too."""
+
+    takes_uniform = True
+
+    def pull_raw(self, node, g, cotangents, borrowed, useful):
+        pass_on_cotangent(node, node.parents, g, cotangents, borrowed)
 
 
 def uniquely_owned(arrays: Sequence[NDArray | None]) -> list[bool]:

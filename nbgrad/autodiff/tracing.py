@@ -12,7 +12,7 @@ from typing import Any
 
 from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, alias, wrap
-from ..core.conventions import Conventions
+from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import DType
 from ..core.shapes import size
 from ..errors import TraceError
@@ -76,11 +76,11 @@ def update(array: NDArray, new: NDArray) -> None:
         array._buf = new._buf
 
 
-def traced(value, shape, dtype: DType, conventions: Conventions | None = None) -> NDArray:
-    """A traced array of this shape for a value of the graph; with the graph's conventions, unless others are given."""
+def traced(value, shape, dtype: DType, conventions: Conventions = MXNET) -> NDArray:
+    """A traced array of this shape for a value of the graph."""
     graph = _graph()
     buffer: Any = TracedBuffer(graph, size(shape), dtype, value)
-    return wrap(buffer, shape, kind_of(dtype, graph.ctx, conventions or graph.conventions))
+    return wrap(buffer, shape, kind_of(dtype, graph.ctx, conventions))
 
 
 def traced_value(x: NDArray) -> ShapedValue:

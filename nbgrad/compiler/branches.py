@@ -26,8 +26,8 @@ from .subprograms import (
     TracedSubprogram,
     add_step,
     as_tape_leaf,
+    aval_of,
     random_parts,
-    shape_and_dtype,
     trace_pullback,
     with_updates,
     zeros,
@@ -68,7 +68,7 @@ def _carrying(function: Function, written: Arrays) -> Function:
 
 
 class _Branch:
-    """A branch, as a step of a program. `results`: shapes and dtypes."""
+    """A branch, as a step of a program."""
 
     form = ()
 
@@ -223,7 +223,7 @@ class _Rule(tape.Rule):
             cotangents = []
             for k in wanted:
                 h = found.get(id(constants[k - first])) if first <= k < first + len(constants) else None
-                cotangents.append(zeros(*shape_and_dtype(self.operands[k])) if h is None else h)
+                cotangents.append(zeros(aval_of(self.operands[k])) if h is None else h)
             return cotangents
 
         return call

@@ -383,8 +383,8 @@ class _Form:
 
 
 def _same(kind: Kind, other: Kind) -> bool:
-    """Whether two kinds are the same; those of traced arrays are on no device, so only dtypes are compared."""
-    return kind is other or (kind.traced and kind.dtype is other.dtype)
+    """Whether two kinds have one dtype and device; traced arrays are on no device."""
+    return kind.dtype is other.dtype and (kind.traced or kind.ctx == other.ctx)
 
 
 class _Outputs:

@@ -15,6 +15,7 @@ import numpy as np
 from ..arrays.launch import kind_of
 from ..backends.numba.compile import Kernel, generate, nested, nopython, python
 from ..core.context import CPU0, Context
+from ..core.conventions import MXNET
 from ..core.dtypes import DType, int64
 from ..core.shapes import size
 from ..ir.graph import ShapedValue
@@ -66,9 +67,9 @@ class LoopStep:
         self.counted = counted
         self.stops = stops
         after, outs = traced_step.avals[: counts[1]], traced_step.avals[counts[1] : counts[1] + counts[2]]
-        self.results: list[Aval] = [*after, *(((n, *shape), dtype) for shape, dtype in [*outs, *after])]
+        self.results: list[Aval] = [*after, *(aval._replace(shape=(n, *aval.shape)) for aval in [*outs, *after])]
         if stops is not None:
-            self.results.append(((), int64))
+            self.results.append(Aval((), int64, MXNET))
 
     @property
     def subprograms(self) -> list[TracedSubprogram]:

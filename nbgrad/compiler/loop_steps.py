@@ -16,12 +16,13 @@ from collections.abc import Callable
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tape
 from ..autodiff.tracing import capture_outside, captured, update
+from ..core.conventions import EITHER
 from ..core.dtypes import int64
 from ..functional.closures import frozen_closure
 from ..kernels.binary import not_equal
 from ..kernels.random import PART
 from ..kernels.shape import reshape
-from ..operators.cast import cast
+from ..operators.cast import cast, reinterpreted
 from .loop_runner import LoopStep
 from .subprograms import (
     Arrays,
@@ -29,8 +30,8 @@ from .subprograms import (
     TracedSubprogram,
     add_step,
     as_tape_leaf,
+    aval_of,
     random_parts,
-    shape_and_dtype,
     trace_pullback,
     unread,
     with_updates,
@@ -78,9 +79,13 @@ def loop(
         outputs = len(outs)
         return [*after, *outs] if more is None else [*after, *outs, more(after)]
 
-    traced_step = TracedSubprogram(
-        flat, [*((x._shape[1:], x._kind.dtype) for x in rows), *map(shape_and_dtype, states)]
-    )
+    traced_step = TracedSubprogram(flat, [*[aval_of(x, axis=1) for x in rows], *map(aval_of, states)])
+    met = [
+        reinterpreted(x, after.conventions) if x._kind.conventions is EITHER else x
+        for x, after in zip(states, traced_step.avals)
+    ]
+    if any(x is not y for x, y in zip(met, states, strict=True)):  # they met arrays of nd or np in the first step
+        return loop(name, step, met, rows, n, backward, count, more)
     if traced_step.updated:
         return _with_updates_as_states(name, step, states, rows, n, backward, count, more, traced_step.updated)
     frozen, rows = _without_unread_rows(frozen, rows, traced_step)
@@ -112,11 +117,11 @@ def _without_unread_rows(step: Step, rows: Arrays, traced_step: TracedSubprogram
     if len(kept) == len(rows):
         return step, rows
     traced_step.arguments[: len(rows)] = [traced_step.arguments[k] for k in kept]
-    avals = [(x._shape[1:], x._kind.dtype) for x in rows]
+    avals = [aval_of(x, axis=1) for x in rows]
 
     def reading(row: Arrays, states: Arrays) -> tuple[Arrays, Arrays]:
         given = dict(zip(kept, row, strict=True))
-        return step([given[k] if k in given else unread(*aval) for k, aval in enumerate(avals)], states)
+        return step([given[k] if k in given else unread(aval) for k, aval in enumerate(avals)], states)
 
     return reading, [rows[k] for k in kept]
 
@@ -198,7 +203,7 @@ class _Rule(tape.Rule):
             for k in changing:
                 h = cotangents.get(id(inside[rows + k]))
                 if h is None:
-                    h = zeros(*shape_and_dtype(inside[rows + k]))
+                    h = zeros(aval_of(inside[rows + k]))
                 after.append(h + extra[k] if k in extra else h)
             for k, old in zip(sums, before[len(changing) :], strict=True):
                 h = cotangents.get(id(constants[k - rows - states]))
@@ -206,11 +211,11 @@ class _Rule(tape.Rule):
             row_cotangents = []
             for k in row_wanted:
                 h = cotangents.get(id(inside[k]))
-                row_cotangents.append(zeros(*shape_and_dtype(inside[k])) if h is None else h)
+                row_cotangents.append(zeros(aval_of(inside[k])) if h is None else h)
             return row_cotangents, after
 
-        begin = [zeros(*shape_and_dtype(operands[rows + k])) if g[k] is None else g[k] for k in changing]
-        begin += [zeros(*shape_and_dtype(operands[k])) for k in sums]
+        begin = [zeros(aval_of(operands[rows + k])) if g[k] is None else g[k] for k in changing]
+        begin += [zeros(aval_of(operands[k])) for k in sums]
         every_row = [*operands[:rows], *history, *(g[k] for k in present)]
         row_cotangents, last = loop(
             f"{whole.name}_back", step, begin, every_row, whole.n, not whole.backward, self.count

@@ -12,22 +12,23 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import copy
+from ..arrays.launch import common_conventions, copy
 from ..arrays.ndarray import NDArray, alias, from_value
 from ..autodiff import tape
 from ..autodiff.differentiability import GRADIENT, limit_order
 from ..autodiff.state import state
-from ..autodiff.tracing import traced, traced_value
 from ..core.context import CPU0, Context
-from ..core.dtypes import DType, as_dtype
-from ..core.shapes import Shape, as_shape
+from ..core.conventions import MXNET
+from ..core.dtypes import as_dtype
+from ..core.shapes import as_shape
 from ..errors import DTypeError, ShapeError, TraceError
 from ..ir.graph import current
 from ..kernels.random import aside
-from .subprograms import Arrays, Aval, shape_and_dtype
+from .subprograms import Arrays, Aval, added, aval_of
 
 __all__ = [
     "Aval",
+    "aval_of",
     "declared_results",
     "eager_cpu_scope",
     "opaque_step",
@@ -83,8 +84,7 @@ def opaque_step(
 ) -> Arrays:
     """Add an opaque step to the program being traced, and return its results. See :class:`Opaque`."""
     assert current.graph is not None
-    values = current.graph.opaque(Opaque(name, call, operands, native), [traced_value(x) for x in operands], results)
-    return [traced(value, *aval) for value, aval in zip(values, results, strict=True)]
+    return added(current.graph, Opaque(name, call, operands, native), operands, results)
 
 
 def saved_opaque_step(
@@ -100,7 +100,7 @@ def saved_opaque_step(
         return opaque_step(name, call, operands, results, native)
     if graph.replayed_results is not None:
         saved = next(graph.replayed_results, [])
-        if list(map(shape_and_dtype, saved)) != list(results):
+        if list(map(aval_of, saved)) != list(results):
             raise TraceError(
                 f"{name}: a function that jit compiled took another path when it was retraced for its derivative; "
                 "what it does must depend on its arguments alone"
@@ -151,7 +151,7 @@ def sample(x: NDArray) -> NDArray:
     values = np.full(x._shape, 0.5 if x._kind.dtype.is_float else 0)
     if x._kind.dtype.is_float and len(x._shape) > 1 and x._shape[-1] == x._shape[-2]:
         values[..., np.arange(x._shape[-1]), np.arange(x._shape[-1])] = 1
-    return from_value(values.astype(x._kind.dtype.np), ctx=CPU0)
+    return from_value(values.astype(x._kind.dtype.np), ctx=CPU0, conventions=x._kind.conventions)
 
 
 def run_on_samples(name: str, call: Callable[[], Any]) -> Any:
@@ -166,17 +166,23 @@ def run_on_samples(name: str, call: Callable[[], Any]) -> Any:
         ) from err
 
 
-def declared_results(name: str, declared: Any) -> tuple[type | None, list[Aval]]:
+def declared_results(name: str, declared: Any, operands: Arrays) -> tuple[type | None, list[Aval]]:
     """What an `infer` declares: shapes and dtypes of results, and tuple or list if there are several."""
     several = None if _is_pair(declared) else sequence_type(declared)
-    results: list[tuple[Shape, DType]] = []
-    for item in declared if several is not None else [declared]:
-        if isinstance(item, NDArray | np.ndarray | np.generic):
-            results.append((item.shape, as_dtype(item.dtype)))
+    items = declared if several is not None else [declared]
+    conventions = MXNET
+    if not all(isinstance(item, NDArray) for item in items):
+        conventions = common_conventions([x._kind for x in operands], name, indices=True)
+    results: list[Aval] = []
+    for item in items:
+        if isinstance(item, NDArray):
+            results.append(aval_of(item))
+        elif isinstance(item, np.ndarray | np.generic):
+            results.append(Aval(item.shape, as_dtype(item.dtype), conventions))
         elif isinstance(item, float):
-            results.append(((), as_dtype("float64")))
+            results.append(Aval((), as_dtype("float64"), conventions))
         elif _is_pair(item):
-            results.append((as_shape(item[0]), as_dtype(item[1])))
+            results.append(Aval(as_shape(item[0]), as_dtype(item[1]), conventions))
         else:
             raise DTypeError(
                 f"{name}: infer must say, for each result, which argument it is like, or (shape, dtype); got {item!r}"
@@ -206,7 +212,7 @@ def store_results(name: str, computed: Sequence[NDArray], results: Arrays) -> No
             f"{name}: it returned {len(computed)} result(s), but {len(results)} when the function was traced"
         )
     for k, (y, out) in enumerate(zip(computed, results, strict=True)):
-        if y._shape != out._shape or y._kind is not out._kind:
+        if y._shape != out._shape or y._kind.dtype is not out._kind.dtype:
             kind: type = ShapeError if y._shape != out._shape else DTypeError
             raise kind(
                 f"{name}: result {k} is {y._kind.dtype} of shape {y._shape}, but was {out._kind.dtype} of shape "

@@ -25,10 +25,11 @@ from ..autodiff.tracing import (
 )
 from ..core import dtypes
 from ..core.context import CPU0, Context, gpu
-from ..core.conventions import MXNET
+from ..core.conventions import Conventions
 from ..core.shapes import size
 from ..core.single_element import Single
 from ..errors import ContextError, InPlaceError, TraceError
+from ..functional.call import conventions_of
 from ..functional.pytrees import flatten
 from ..ir.graph import Graph, current
 from ..kernels import random
@@ -88,7 +89,8 @@ class Program:
         self.arrays = [k for k, leaf in enumerate(leaves) if is_array(leaf)]
         self.leaf_types = [leaves[k].__class__ for k in self.arrays]
         self.takes_ndarrays = any(issubclass(t, NDArray) for t in self.leaf_types)
-        self.avals = [_aval(leaves[k]) for k in self.arrays]
+        self.conventions = conventions_of(leaves)
+        self.avals = [_aval(leaves[k], self.conventions) for k in self.arrays]
         #: Per array, whether its elements are stored as in a raw buffer: byte order is part of the signature.
         self.is_raw_layout = [
             leaf_type is np.ndarray and leaves[k].dtype.isnative and leaves[k].dtype == kind.storage
@@ -120,8 +122,7 @@ class Program:
 
     def _traced(self, device: Context) -> tuple[Graph, list, list[NDArray]]:
         """Trace the function for arrays on this device: the graph, its arguments and results."""
-        kinds = [kind for _, kind in self.avals]
-        graph = Graph(conventions=kinds[0].conventions if kinds else MXNET)
+        graph = Graph()
         with tracing_into(graph, numbers=not self.takes_ndarrays):
             inside = [
                 traced(graph.argument(shape, kind.dtype), shape, kind.dtype, kind.conventions)
@@ -233,7 +234,7 @@ class Program:
 
     def _to_program_device(self, leaf: Any) -> NDArray:
         """A number or a NumPy array as an array on the program's device."""
-        return from_value(np.asarray(leaf), ctx=self.ctx)
+        return from_value(np.asarray(leaf), ctx=self.ctx, conventions=self.conventions)
 
     def _caller(self) -> Callable:
         on_gpu = self.ctx.device_type == "gpu"
@@ -411,12 +412,12 @@ def _code(tree: Any, leaves, names: dict) -> str | None:
     return next(leaves) if len(leaves_of_tree) == 1 and leaves_of_tree[0] is tree else None
 
 
-def _aval(leaf: Any) -> tuple[tuple[int, ...], Kind]:
+def _aval(leaf: Any, conventions: Conventions) -> tuple[tuple[int, ...], Kind]:
     """The shape and kind of an argument."""
     if isinstance(leaf, NDArray):
         return leaf._shape, leaf._kind
     values = np.asarray(leaf)
-    return values.shape, kind_of(dtypes.as_dtype(values.dtype), CPU0)
+    return values.shape, kind_of(dtypes.as_dtype(values.dtype), CPU0, conventions)
 
 
 _STORAGE = {d.np: d.storage for d in dtypes.ALL}

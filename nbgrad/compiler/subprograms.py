@@ -7,7 +7,7 @@ numbers are drawn from a part of the random stream that is such an operand, too.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from ..autodiff import tape
 from ..autodiff.constants import constant
 from ..autodiff.state import state
 from ..autodiff.tracing import capture_outside, captured, traced, traced_value, tracing_into
+from ..core.conventions import Conventions
 from ..core.dtypes import DType
 from ..core.shapes import Shape, size
 from ..errors import TraceError
@@ -31,28 +32,37 @@ __all__ = [
     "Step",
     "TracedSubprogram",
     "add_step",
+    "added",
     "as_tape_leaf",
+    "aval_of",
     "random_parts",
-    "shape_and_dtype",
     "trace_pullback",
     "unread",
     "with_updates",
     "zeros",
 ]
 
-Aval = tuple[Shape, DType]
+
+class Aval(NamedTuple):
+    """What is known of an array while it is traced."""
+
+    shape: Shape
+    dtype: DType
+    conventions: Conventions
+
+
 Arrays = list[NDArray]
 #: One step of a loop: (row, states) -> (outputs, new states).
 Step = Callable[[Arrays, Arrays], tuple[Arrays, Arrays]]
 
 
-def shape_and_dtype(x: NDArray) -> Aval:
-    """The shape and dtype of an array."""
-    return x._shape, x._kind.dtype
+def aval_of(x: NDArray, axis: int = 0) -> Aval:
+    """What is known of an array, from this axis on."""
+    return Aval(x._shape[axis:], x._kind.dtype, x._kind.conventions)
 
 
 class StepWithSubprograms(OpaqueStep, Protocol):
-    """A loop or a branch. `results`: shapes and dtypes."""
+    """A loop or a branch."""
 
     results: list[Aval]
 
@@ -65,7 +75,9 @@ class TracedSubprogram:
     graph : Graph
     arguments : list of Value
         The arrays, the part of the random stream if `drawn`, and the captured arrays.
-    results : list of Seen
+    results : list of ShapedValue
+    avals : list of Aval
+        Of the results.
     captured : list of NDArray
         Arrays from outside that it reads.
     drawn : int
@@ -80,8 +92,10 @@ class TracedSubprogram:
         assert current.graph is not None
         self.graph = graph = Graph(current.graph)
         with tracing_into(graph, current.numbers):
-            inside = [traced(graph.argument(*a), *a) for a in avals]
-            self.results: list[ShapedValue] = [traced_value(y) for y in capture_outside(function(inside))]
+            inside = [traced(graph.argument(a.shape, a.dtype), *a) for a in avals]
+            results = capture_outside(function(inside))
+            self.results: list[ShapedValue] = [traced_value(y) for y in results]
+            self.avals: list[Aval] = [aval_of(y) for y in results]
             parts = [x for outside, x in graph.captured if outside is PART]
             others = [pair for pair in graph.captured if pair[0] is not PART]
             self.arguments: list[Value] = [traced_value(x).value for x in [*inside, *parts, *(x for _, x in others)]]
@@ -94,10 +108,6 @@ class TracedSubprogram:
     def bound(self) -> dict[Value, NDArray]:
         """The arguments that captured arrays are bound to, and these arrays."""
         return dict(zip(reversed(self.arguments), reversed(self.captured), strict=False))
-
-    @property
-    def avals(self) -> list[Aval]:
-        return [(y.shape, y.value.dtype) for y in self.results]
 
     @property
     def foreign(self) -> bool:
@@ -128,14 +138,19 @@ def _check(values: list[Value], known: set[Value]) -> None:
             values += [x.value for x in value.inputs]
 
 
+def added(graph: Graph, run: OpaqueStep, operands: Arrays, results: Sequence[Aval]) -> Arrays:
+    """The results of a step that is added to the graph."""
+    values = graph.opaque(run, [traced_value(x) for x in operands], [(a.shape, a.dtype) for a in results])
+    return [traced(value, *a) for value, a in zip(values, results, strict=True)]
+
+
 def add_step(whole: StepWithSubprograms, operands: Arrays, rule: Callable[[Arrays], tape.Rule]) -> Arrays:
     """Add a step to the program being traced, and return its results; recorded on the tape if an operand is."""
     graph = current.graph
     assert graph is not None
     if not whole.results:
         return []
-    values = graph.opaque(whole, [traced_value(x) for x in operands], whole.results)
-    results = [traced(v, *a) for v, a in zip(values, whole.results, strict=True)]
+    results = added(graph, whole, operands, whole.results)
     if state.recording and any(x._node is not None for x in operands):
         shapes: Any = tuple([y._shape for y in results])
         kinds: Any = tuple([y._kind for y in results])
@@ -146,17 +161,17 @@ def add_step(whole: StepWithSubprograms, operands: Arrays, rule: Callable[[Array
     return results
 
 
-def zeros(shape: Shape, dtype: DType) -> NDArray:
+def zeros(aval: Aval) -> NDArray:
     """Zeros in the graph being traced."""
     assert current.graph is not None
-    kind = kind_of(dtype, current.graph.ctx, current.graph.conventions)
-    return wrap(kind.zeros(size(shape)), shape, kind)
+    kind = kind_of(aval.dtype, current.graph.ctx, aval.conventions)
+    return wrap(kind.zeros(size(aval.shape)), aval.shape, kind)
 
 
-def unread(shape: Shape, dtype: DType) -> NDArray:
+def unread(aval: Aval) -> NDArray:
     """An array in the graph being traced that nothing may be computed from."""
     assert current.graph is not None
-    return traced(current.graph.argument(shape, dtype), shape, dtype)
+    return traced(current.graph.argument(aval.shape, aval.dtype), *aval)
 
 
 def with_updates(function: Callable[[], Arrays], written: Arrays, before: Arrays) -> Arrays:

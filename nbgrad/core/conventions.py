@@ -11,18 +11,18 @@ from typing import Any
 from . import dtypes
 from .dtypes import DType
 
-__all__ = ["MXNET", "NUMPY", "Conventions"]
+__all__ = ["EITHER", "MXNET", "NUMPY", "Conventions"]
 
 
 class Conventions:
-    """The conventions of one class of arrays. There is one instance per class: compare with ``is``.
+    """The conventions of arrays. There are three instances: compare with ``is``.
 
     Attributes
     ----------
     name : str
         The namespace that users know.
     array : type
-        The class, registered by the module that defines it.
+        The class of such arrays, registered by the module that defines it.
     scalar : tuple of int
         The shape of a single number, as full reductions return it.
     truth : DType or None
@@ -45,7 +45,7 @@ class Conventions:
         return f"<conventions of {self.name}>"
 
     def __reduce__(self) -> str:
-        return "MXNET" if self is MXNET else "NUMPY"
+        return "MXNET" if self is MXNET else "NUMPY" if self is NUMPY else "EITHER"
 
     def float_dtype(self) -> DType:
         """The dtype of results that are floats where operands are not."""
@@ -58,3 +58,6 @@ class Conventions:
 
 MXNET = Conventions("nd", (1,), None, dtypes.float32)
 NUMPY = Conventions("np", (), dtypes.bool_, dtypes.int64)
+#: Those of NumPy's, for the arrays by which transforms replace the user's NumPy arrays and numbers: functions written
+#: with either class get them. Together with an array that was created as one of nd or np they follow that one.
+EITHER = Conventions("np", (), dtypes.bool_, dtypes.int64)

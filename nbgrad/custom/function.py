@@ -16,6 +16,7 @@ from ..autodiff.state import recording, state
 from ..compiler import opaque
 from ..core import dtypes
 from ..core.context import CPU0
+from ..core.conventions import MXNET
 from ..errors import DTypeError, NBGradError, TraceError
 from ..operators.cast import cast
 from .function_rules import FunctionRule, checked_gradients, guard_gradients
@@ -264,10 +265,10 @@ class OpaqueCall(tape.Rule):
             samples = [opaque.sample(x) for x in operands]
             instance, inferred = opaque.run_on_samples(self.name, lambda: self._made(samples))
             self.left_arrays, more = self._left(instance, [*samples, *instance._results(inferred)])
-        several, avals = opaque.declared_results(self.name, inferred)
+        several, avals = opaque.declared_results(self.name, inferred, operands)
         if self.left_arrays is not None and not self._traceable(operands, [*avals, *more], len(avals)):
             self.left_arrays, more = None, []
-        specs = [*avals, *more, ((), dtypes.int64)]
+        specs = [*avals, *more, opaque.Aval((), dtypes.int64, MXNET)]
         *results, self.token = opaque.saved_opaque_step(self.name, self._forward, operands, specs)
         self.memory = [(x._buf, x._shape, x._kind) for x in (*operands, *results)]
         del results[len(avals) :]
@@ -316,7 +317,7 @@ class OpaqueCall(tape.Rule):
                     return None, []
                 if id(x) not in indices:
                     indices[id(x)] = len(indices)
-                    extra.append((x._shape, x._kind.dtype))
+                    extra.append(opaque.aval_of(x))
                 entries.append((key, indices[id(x)]))
         return entries, extra
 
@@ -339,7 +340,7 @@ class OpaqueCall(tape.Rule):
         recording, state.recording = state.recording, False
         try:
             with graph.attempt(keep=False):
-                empty = [zeros(shape, kind_of(dtype, graph.ctx)) for shape, dtype in avals]
+                empty = [zeros(a.shape, kind_of(a.dtype, graph.ctx, a.conventions)) for a in avals]
                 self._restored([*operands, *empty]).backward(*empty[:count])
         except Exception:
             return False
@@ -387,7 +388,7 @@ class OpaqueCall(tape.Rule):
             input_grads = checked_gradients(self.name, instance.backward(*[cast(h, h._kind) for h in checked]), avals)
             opaque.store_results(f"{self.name}.backward", [input_grads[k] for k in wanted], results)
 
-        specs = [(avals[k][0], avals[k][1].dtype) for k in wanted]
+        specs = [opaque.aval_of(self.arrays[k]) for k in wanted]
         computed = iter(
             opaque.opaque_step(f"{self.name}_backward", backward, tracing.capture_outside([self.token, *gs]), specs)
         )

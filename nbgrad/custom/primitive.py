@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,18 +15,14 @@ from ..autodiff.differentiability import limit_order
 from ..autodiff.observers import notify_observer, observers
 from ..autodiff.state import state
 from ..backends.numba.compile import is_nopython
-from ..backends.numba.result_types import result_form
 from ..compiler import opaque
-from ..core.context import CPU0, Context
-from ..core.conventions import MXNET, Conventions
-from ..core.dtypes import require_readable
+from ..core.context import CPU0
 from ..core.pickling import Derived
-from ..core.shapes import Shape, size
-from ..core.source_text import constant_source
 from ..errors import AttrError, DTypeError, NBGradError, ShapeError
 from ..functional.pytrees import flatten, flatten_like
 from ..loops.differentiable_operator import LoopOperator, OperatorVariant, without_constants
 from ..operators.cast import cast
+from .primitive_call import MISSING, PrimitiveCall, described_briefly, listed, results_of
 
 __all__ = ["Primitive", "primitive"]
 
@@ -150,8 +145,9 @@ class Primitive(Derived):
             call = call.with_arrays(tracing.capture_outside(call.arrays))
             several, results = self._traced(call)
         else:
-            output, kind = call.run(call.arrays), call.arrays[0]._kind
-            results = _results(self.name, output, kind.ctx, kind.conventions)
+            ctx, conventions = call.arrays[0]._kind.ctx, call.conventions()
+            output = call.run(call.arrays)
+            results = results_of(self.name, output, ctx, conventions)
             several = opaque.sequence_type(output)
         if state.recording and any(x._node is not None for x in call.arrays):
             self._record(call, several, results)
@@ -173,37 +169,39 @@ class Primitive(Derived):
             self._loops, self._variants = LoopOperator(self.forward), {}
         return self._loops
 
-    def _call(self, args: tuple) -> _Call:
+    def _call(self, args: tuple) -> PrimitiveCall:
         """The call; without a `vjp`, of the variant that :mod:`..loops` compiles, if it can."""
         if self.vjp is None:
             args = self._current_loops().completed(args)
-        call = _Call(self._plain, self.name, args)
+        call = PrimitiveCall(self._plain, self.name, args)
         if self.vjp is None and call.arrays:
             key = tuple([_kind(x) for x in args])
             if key not in self._variants:
                 self._variants[key] = self._current_loops().variant([_described(x) for x in args])
             derived = self._variants[key]
             if isinstance(derived, OperatorVariant):
-                call = _Call(derived.function, self.name, without_constants(args))
+                call = PrimitiveCall(derived.function, self.name, without_constants(args))
             call.derived = derived
         return call
 
-    def _traced(self, call: _Call) -> tuple[type | None, list[NDArray]]:
+    def _traced(self, call: PrimitiveCall) -> tuple[type | None, list[NDArray]]:
         """Append the call to the traced program; returns tuple or list if the results are in one, and the results."""
+        conventions = call.conventions()
         if self.infer is None:
             output = opaque.run_on_samples(self.name, lambda: call.run([opaque.sample(x) for x in call.arrays]))
             several = opaque.sequence_type(output)
-            avals = [(y._shape, y._kind.dtype) for y in _results(self.name, output, CPU0)]
+            avals = [opaque.aval_of(y) for y in results_of(self.name, output, CPU0, conventions)]
         else:
-            several, avals = opaque.declared_results(self.name, self.infer(*call.args(call.arrays)))
+            several, avals = opaque.declared_results(self.name, self.infer(*call.args(call.arrays)), call.arrays)
 
         def run(operands: list[NDArray], results: list[NDArray]) -> None:
-            opaque.store_results(self.name, _results(self.name, call.run(operands), CPU0), results)
+            computed = results_of(self.name, call.run(operands), CPU0, conventions)
+            opaque.store_results(self.name, computed, results)
 
         paths: list = [()] if several is None else [(k,) for k in range(len(avals))]
         return several, opaque.saved_opaque_step(self.name, run, call.arrays, avals, call.native(avals, paths))
 
-    def _record(self, call: _Call, several: type | None, results: list[NDArray]) -> None:
+    def _record(self, call: PrimitiveCall, several: type | None, results: list[NDArray]) -> None:
         parents = tuple(map(tape.parent, call.arrays))
         saved = tape.save([*call.arrays, *results])
         avals = [(x._shape, x._kind) for x in (*call.arrays, *results)]
@@ -218,138 +216,6 @@ class Primitive(Derived):
         for k, y in enumerate(results):
             if y._kind.dtype.is_float:
                 y._node = tape.select(node, k)
-
-
-class _Call:
-    """A call of a function with nested arguments; `places` are the indices of leaves that are arrays."""
-
-    def __init__(self, function: Callable, name: str, args: tuple) -> None:
-        self.function = function
-        self.name = name
-        self.leaves: list = []
-        self.build: Callable[[Iterator], tuple] = flatten(args, self.leaves)
-        if is_nopython(function):
-            require_readable(name, self.leaves)
-        self.places = [k for k, x in enumerate(self.leaves) if isinstance(x, NDArray)]
-        self.arrays: list[NDArray] = [self.leaves[k] for k in self.places]
-        self.derived: OperatorVariant | str = ""  # or the reason why there is none
-
-    def args(self, arrays: Sequence[Any]) -> tuple:
-        """The arguments with the arrays replaced."""
-        return self.build(iter(self.with_arrays(arrays).leaves))
-
-    def with_arrays(self, arrays: Sequence[Any]) -> _Call:
-        """The same call with other arrays."""
-        call = copy.copy(self)
-        call.arrays, call.leaves = list(arrays), list(self.leaves)
-        for k, x in zip(self.places, arrays, strict=True):
-            call.leaves[k] = x
-        return call
-
-    def without_arrays(self) -> _Call:
-        """The call without its arrays and with copies of NumPy arrays, to be saved on the tape."""
-        call = copy.copy(self)
-        call.arrays = []
-        call.leaves = [x.copy() if isinstance(x, np.ndarray) else x for x in self.leaves]
-        for k in self.places:
-            call.leaves[k] = None
-        return call
-
-    def paths(self) -> dict[int, tuple[int, ...]]:
-        """The path of each leaf in the arguments, through tuples and lists."""
-        return dict(_paths(self.build(iter(range(len(self.leaves)))), ()))
-
-    def run(self, arrays: Sequence[NDArray]) -> Any:
-        """The function's result for these arrays."""
-        with opaque.eager_cpu_scope(state.training):
-            return self.function(*self.args([_value(x) for x in arrays]))
-
-    def native(self, results: Sequence[opaque.Aval], paths: Sequence[tuple[int, ...]]) -> Callable | None:
-        """A generator of code for the call in a nopython function, if possible; see :class:`.opaque.Opaque`.
-
-        `paths`: the path of each result in the return value.
-        """
-        if not is_nopython(self.function) or len(self.paths()) < len(self.leaves):
-            return None
-
-        def native(operands: list[str], names: list[str], prefix: str) -> tuple[list[str], dict[str, Any]]:
-            used = {f"{prefix}_{k}": x for k, x in enumerate(self.leaves) if k not in self.places}
-            leaves = [f"{prefix}_{k}" for k in range(len(self.leaves))]
-            for k, flat, x in zip(self.places, operands, self.arrays, strict=True):
-                leaves[k] = f"{flat}.reshape({x._shape})" if x._shape else f"{flat}[0]"
-            lines = [f"{prefix} = {prefix}_call{_code(self.build(iter(leaves)))}"]
-            form = result_form(self.function, self.args([_value(opaque.sample(x)) for x in self.arrays]))
-            for name, (shape, _), path in zip(names, results, paths, strict=True):
-                lines += self._copy_result_code(prefix, form, path, name, shape)
-            return lines, {f"{prefix}_call": self.function, **used}
-
-        return native
-
-    def _copy_result_code(self, code: str, form: Any, path: Sequence[int], name: str, shape: Shape) -> list[str]:
-        """Code that copies the result at `path` of the expression `code` into the flat array `name`."""
-        for k in path:
-            if not isinstance(form, tuple) and path == (0,):  # a single one need not be in a tuple
-                break
-            if not isinstance(form, tuple) or k >= len(form):
-                raise NBGradError(_MISSING.format(name=self.name, k=path[0]))
-            code, form = f"{code}[{k}]", form[k]
-        if form is None:
-            return [f"{name}[:] = 0"]
-        if form == "number" and not shape:
-            return [f"{name}[0] = {code}"]
-        if form != "array":
-            raise DTypeError(f"{self.name}: it gives {form} where an array of shape {shape} is expected")
-        wrong = " or ".join(f"{code}.shape[{d}] != {n}" for d, n in enumerate(shape))
-        message = f"{self.name}: an array of another shape than {shape} came out, which was expected"
-        check = [f"if {wrong}:", f"    raise ValueError({constant_source(message)})"] if shape else []
-        return [*check, f"{name}[:] = np.ascontiguousarray({code}).reshape({size(shape)})"]
-
-
-def _code(tree: Any) -> str:
-    """Code for a nested tuple of expressions."""
-    return (
-        tree
-        if isinstance(tree, str)
-        else "None"
-        if tree is None
-        else f"({''.join(_code(part) + ', ' for part in tree)})"
-    )
-
-
-def _paths(tree: Any, path: tuple[int, ...]) -> Iterator[tuple[int, tuple[int, ...]]]:
-    if isinstance(tree, int):
-        yield tree, path
-    elif isinstance(tree, tuple | list):
-        for k, part in enumerate(tree):
-            yield from _paths(part, (*path, k))
-
-
-def _value(x: NDArray) -> Any:
-    """The argument that a function gets for an array: a NumPy view, or a scalar."""
-    return x._view() if x._shape else x._view()[()]
-
-
-def _listed(given: Any) -> list:
-    return list(given) if isinstance(given, tuple | list) else [given]
-
-
-def _results(name: str, given: Any, ctx: Context, conventions: Conventions = MXNET) -> list[NDArray]:
-    """Copies of the results of `forward` as NDArrays."""
-    arrays = []
-    for k, y in enumerate(_listed(given)):
-        values = np.asarray(y) if isinstance(y, np.ndarray | np.generic | float | int) else None
-        if values is None or values.dtype.kind not in "fiub":
-            what = f"{name}: result {k} must be an array of real numbers or a number"
-            raise DTypeError(f"{what}, got {_described_briefly(y)}")
-        try:
-            arrays.append(from_value(values, ctx=ctx, conventions=conventions))
-        except DTypeError as err:
-            raise DTypeError(f"{name}: result {k}: {err}") from None
-    return arrays
-
-
-def _described_briefly(y: Any) -> str:
-    return f"an array of dtype {y.dtype}" if isinstance(y, np.ndarray) else f"{y!r}"
 
 
 class _Rule(tape.Rule):
@@ -380,15 +246,15 @@ class _Rule(tape.Rule):
         heads, ys = (gs[0], results[0]) if several is None else (several(gs), several(results))
         if self.primitive._named and not isinstance(function, Primitive):
             function = _positional(function)
-        call = _Call(function, name, (heads, ys, *args.args(arrays)))
+        call = PrimitiveCall(function, name, (heads, ys, *args.args(arrays)))
         if isinstance(function, Primitive):
             return _cotangents(name, function(*call.args(call.arrays)), args, arrays, wanted)
         if not any(x._kind.traced for x in call.arrays):
             return _cotangents(name, call.run(call.arrays), args, arrays, wanted)
         chosen = [k for k, want in enumerate(wanted) if want]
-        avals = [(arrays[k]._shape, arrays[k]._kind.dtype) for k in chosen]
+        avals = [opaque.aval_of(arrays[k]) for k in chosen]
         real = [wrap(None, x._shape, x._kind.on(CPU0)) for x in arrays]
-        call = _Call(function, name, call.args(tracing.capture_outside(call.arrays)))
+        call = PrimitiveCall(function, name, call.args(tracing.capture_outside(call.arrays)))
 
         def run(operands: list[NDArray], outs: list[NDArray]) -> None:
             found = _cotangents(name, call.run(operands), args, real, wanted)
@@ -429,18 +295,18 @@ def _described(x: Any) -> Any:
 
 
 def _derived(
-    args: _Call, gs: Sequence[NDArray], arrays: Sequence[NDArray], wanted: Sequence[bool]
+    args: PrimitiveCall, gs: Sequence[NDArray], arrays: Sequence[NDArray], wanted: Sequence[bool]
 ) -> list[NDArray | None]:
     """The cotangents of the arguments by the generated adjoint."""
     assert isinstance(args.derived, OperatorVariant)
     indices = [k for k, want in zip(args.places, wanted, strict=True) if want]
     pull, outputs = args.derived.pullback(tuple(indices), primitive)
-    cotangents = iter(_listed(pull(*[gs[k] for k in outputs], *args.args(arrays))))
+    cotangents = iter(listed(pull(*[gs[k] for k in outputs], *args.args(arrays))))
     name = f"{args.name}.vjp"
     return [_cotangent(name, next(cotangents), x) if want else None for x, want in zip(arrays, wanted, strict=True)]
 
 
-def _saved(node, args: _Call, avals: Sequence) -> tuple[list[NDArray], list[NDArray]]:
+def _saved(node, args: PrimitiveCall, avals: Sequence) -> tuple[list[NDArray], list[NDArray]]:
     """The array arguments and the results of a recorded call, with their tape nodes."""
     tape_nodes = [None if type(p) is list else p for p in node.parents]
     if isinstance(node.kind, tuple):
@@ -456,15 +322,12 @@ def _saved(node, args: _Call, avals: Sequence) -> tuple[list[NDArray], list[NDAr
     return arrays[:count], arrays[count:]
 
 
-_MISSING = "{name}: there is no cotangent for argument {k}; one per argument is needed, None for zero"
-
-
 def _cotangents(
-    name: str, output: Any, args: _Call, arrays: Sequence[NDArray], wanted: Sequence[bool]
+    name: str, output: Any, args: PrimitiveCall, arrays: Sequence[NDArray], wanted: Sequence[bool]
 ) -> list[NDArray | None]:
     """The checked cotangents that `vjp` returned, for the wanted arrays; None for others."""
     arguments = args.args(arrays)
-    output = _listed(output)
+    output = listed(output)
     if len(output) > len(arguments):
         raise NBGradError(f"{name}: it gave {len(output)} cotangents, but there are {len(arguments)} argument(s)")
     leaves: list = []
@@ -479,7 +342,7 @@ def _cotangents(
     for index, x, want in zip(args.places, arrays, wanted, strict=True):
         k, h = leaves[index]
         if want and k >= len(output):
-            raise NBGradError(_MISSING.format(name=name, k=k))
+            raise NBGradError(MISSING.format(name=name, k=k))
         results.append(_cotangent(f"{name}: the cotangent of argument {k}", h, x) if want else None)
     return results
 
@@ -491,7 +354,7 @@ def _cotangent(what: str, h: Any, x: NDArray) -> NDArray:
     if not isinstance(h, NDArray):
         values = np.asarray(h) if isinstance(h, np.ndarray | np.generic | float | int) else None
         if values is None or values.dtype.kind not in "fiub":
-            raise DTypeError(f"{what} must be an array of real numbers, a number or None, got {_described_briefly(h)}")
+            raise DTypeError(f"{what} must be an array of real numbers, a number or None, got {described_briefly(h)}")
         h = values
     if h.shape != x._shape:
         raise ShapeError(f"{what} has shape {h.shape}, the argument has shape {x._shape}")

@@ -20,6 +20,7 @@ from ..autodiff.constants import constant
 from ..autodiff.state import state
 from ..backends.numba.compile import is_nopython
 from ..core import context, dtypes
+from ..core.conventions import EITHER, MXNET, Conventions
 from ..core.single_element import Single
 from ..errors import AttrError, DTypeError, RangeError, ShapeError
 from ..kernels.shape import reshape
@@ -27,7 +28,7 @@ from ..operators.cast import cast
 from .checkpoint import recording_inputs
 from .pytrees import flatten, flatten_like, leaf_path, map_leaves
 
-__all__ = ["Argnums", "Call", "as_array_like", "checked", "ones_like", "sweep", "zeros"]
+__all__ = ["Argnums", "Call", "as_array_like", "checked", "conventions_of", "ones_like", "sweep", "zeros"]
 
 Argnums = int | tuple[int, ...]
 
@@ -88,20 +89,28 @@ def _number(x: NDArray):
     return _numpy(x) if x._shape else x.item()
 
 
-def _borrow_numpy(values: np.ndarray, keep: bool) -> NDArray:
-    """An NDArray with these values: a copy if `keep` or if necessary, else on the same memory."""
+def conventions_of(leaves: Iterable) -> Conventions:
+    """The conventions of arrays that replace NumPy's and numbers: those of nd beside arrays of nd."""
+    for x in leaves:
+        if isinstance(x, NDArray) and x._kind.conventions is MXNET:
+            return MXNET
+    return EITHER
+
+
+def _borrow_numpy(values: np.ndarray, keep: bool, conventions: Conventions) -> NDArray:
+    """An array with these values: a copy if `keep` or if necessary, else on the same memory."""
     flags = values.flags
     plain = type(values) is np.ndarray and values.dtype.isnative
     if keep or not (plain and flags.c_contiguous and flags.aligned and flags.writeable):
-        return from_value(values)
-    kind = kind_of(dtypes.as_dtype(values.dtype), context.current_context())
+        return from_value(values, conventions=conventions)
+    kind = kind_of(dtypes.as_dtype(values.dtype), context.current_context(), conventions)
     return on_memory(values, kind)
 
 
-def _argument(value: Any, keep: bool) -> Any:
-    """An argument that is not differentiated, as the function gets it: NumPy arrays become NDArrays."""
+def _argument(value: Any, keep: bool, conventions: Conventions) -> Any:
+    """An argument that is not differentiated, as the function gets it: NumPy arrays become arrays of ours."""
     if isinstance(value, np.ndarray) and value.dtype in _SUPPORTED:
-        return _borrow_numpy(value, keep)
+        return _borrow_numpy(value, keep, conventions)
     return value
 
 
@@ -139,6 +148,19 @@ def _shown(result: Any) -> str:
     return f"a dict of {len(result)}" if isinstance(result, dict) else dtypes.describe_argument(result)
 
 
+_NEUTRAL = {np.ndarray, int, float, bool, str, type(None)}
+
+
+def _of_arguments(args: Sequence, kwargs: dict) -> Conventions:
+    """The common conventions of the arrays anywhere in these arguments."""
+    trees = [x for x in (*args, *kwargs.values()) if type(x) not in _NEUTRAL]
+    if not trees:
+        return EITHER
+    leaves: list = []
+    flatten(trees, leaves)
+    return conventions_of(leaves)
+
+
 class Call:
     """A recorded call of `function`, with variables in place of the arguments to differentiate by.
 
@@ -159,6 +181,8 @@ class Call:
     ----------
     result, aux
         The results of the function.
+    conventions : Conventions
+        Those of the arrays that the function gets for NumPy arrays and numbers.
     variables : dict
         Their nodes (the keys), for sweeps.
     floor : int
@@ -167,7 +191,18 @@ class Call:
         Whether the results depend on something recorded outside.
     """
 
-    __slots__ = ("_builders", "_converters", "_many", "aux", "floor", "name", "open", "result", "variables")
+    __slots__ = (
+        "_builders",
+        "_converters",
+        "_many",
+        "aux",
+        "conventions",
+        "floor",
+        "name",
+        "open",
+        "result",
+        "variables",
+    )
 
     def __init__(
         self,
@@ -187,14 +222,15 @@ class Call:
         outside = state.recording
         keep = keep or outside
         positions = _places(name, argnums, len(args))
+        self.conventions = _of_arguments(args, kwargs)
         new = list(args)
         for k, value in enumerate(args):
             if k not in positions and type(value) not in _PLAIN:
-                new[k] = map_leaves(value, lambda v: _argument(v, keep))
+                new[k] = map_leaves(value, lambda v: _argument(v, keep, self.conventions))
         for k in positions:
             new[k] = self._open(k, args[k], keep)
         if kwargs:
-            kwargs = map_leaves(kwargs, lambda v: _argument(v, keep))
+            kwargs = map_leaves(kwargs, lambda v: _argument(v, keep, self.conventions))
         self.floor = tape.next_seq()
         state.recording = True
         try:
@@ -234,12 +270,14 @@ class Call:
         elif isinstance(leaf, np.ndarray):
             give = _numpy
             source = (
-                _borrow_numpy(leaf, keep) if leaf.dtype in _FLOATS or leaf.dtype.newbyteorder("=") in _FLOATS else None
+                _borrow_numpy(leaf, keep, self.conventions)
+                if leaf.dtype in _FLOATS or leaf.dtype.newbyteorder("=") in _FLOATS
+                else None
             )
         elif isinstance(leaf, float | np.floating):  # numpy.float64 is both
             give = _scalar if isinstance(leaf, np.generic) else _number
             value = np.asarray(leaf)
-            source = _borrow_numpy(value, False) if value.dtype in _FLOATS else None
+            source = _borrow_numpy(value, False, self.conventions) if value.dtype in _FLOATS else None
         else:
             source = None
         if source is None:

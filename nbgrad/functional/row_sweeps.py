@@ -55,7 +55,7 @@ def batch_over_rows(function: Function, given: Sequence[NDArray], recorded: bool
         shape, dtype = x._shape[1:], x._kind.dtype
         value = graph.argument(shape, dtype)
         known[value] = traced_value(x).value
-        row = traced(value, shape, dtype)
+        row = traced(value, shape, dtype, x._kind.conventions)
         inside.append(constant(row, ()) if recorded and outside._node is not None else row)
     floor = tape.next_seq()
     graph.per_row += 1
@@ -65,7 +65,10 @@ def batch_over_rows(function: Function, given: Sequence[NDArray], recorded: bool
         graph.per_row -= 1
     present = {k: y for k, y in enumerate(results) if y is not None}
     values = batch_steps(graph, [traced_value(y).value for y in capture_outside(list(present.values()))], known, n)
-    batched = {k: traced(v, (n, *y._shape), y._kind.dtype) for (k, y), v in zip(present.items(), values, strict=True)}
+    batched = {
+        k: traced(v, (n, *y._shape), y._kind.dtype, y._kind.conventions)
+        for (k, y), v in zip(present.items(), values, strict=True)
+    }
     nodes = {k: y._node for k, y in present.items() if y._node is not None} if recorded else {}
     if nodes:
         row_index = {row._node: k for k, row in enumerate(inside)}

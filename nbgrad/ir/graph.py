@@ -20,7 +20,6 @@ import numpy as np
 
 from ..core.callsite import user_call
 from ..core.context import Context, traced_at
-from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import DType
 from ..core.shapes import Shape, size
 from ..errors import TraceError
@@ -133,12 +132,10 @@ Index = tuple[int, int, int]
 
 
 class Graph:
-    """The steps traced so far; equal steps are shared. `outer`: the graph in which this one becomes a step;
-    `conventions`: those of arrays that are created in it."""
+    """The steps traced so far; equal steps are shared. `outer`: the graph in which this one becomes a step."""
 
-    def __init__(self, outer: Graph | None = None, conventions: Conventions = MXNET) -> None:
+    def __init__(self, outer: Graph | None = None) -> None:
         self.outer = outer
-        self.conventions: Conventions = conventions if outer is None else outer.conventions
         self.level: int = 0 if outer is None else outer.level + 1
         self.ctx = traced_at(self.level)
         self.values: list[Value] = []

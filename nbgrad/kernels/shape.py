@@ -12,7 +12,6 @@ import numpy as np
 
 from ..arrays.ndarray import NDArray, alias
 from ..autodiff import tape, tracing
-from ..autodiff.cotangents import pass_on_cotangent
 from ..autodiff.observers import observers
 from ..autodiff.state import recording
 from ..core.shapes import Shape, distinct_axes, size, strides_of
@@ -24,7 +23,7 @@ from ..operators.structured import Spec, composite, structured
 from .move import bound_gather
 from .reshape_codes import resolve
 
-__all__ = ["SameMemory", "expand_dims", "fixed", "reshape", "squeeze", "transpose"]
+__all__ = ["expand_dims", "fixed", "reshape", "squeeze", "transpose"]
 
 
 def fixed(*shape: int) -> Input:
@@ -32,16 +31,7 @@ def fixed(*shape: int) -> Input:
     return Input(shape, dtype="float32")
 
 
-class SameMemory(tape.Rule):
-    """The same elements on the same memory, seen in another way. The cotangent is the same buffer, too."""
-
-    takes_uniform = True
-
-    def pull_raw(self, node, g, cotangents, borrowed, useful):
-        pass_on_cotangent(node, node.parents, g, cotangents, borrowed)
-
-
-class _Reshape(SameMemory):
+class _Reshape(tape.SameMemory):
     """Another shape."""
 
     name = "reshape"

@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.launch import Kind, kind_of
-from ..arrays.ndarray import NDArray, alias, from_value
-from ..autodiff import tape
-from ..autodiff.state import recording
+from ..arrays.ndarray import NDArray, from_value
 from ..core.context import current_context
-from ..core.conventions import MXNET, NUMPY, Conventions
+from ..core.conventions import EITHER, MXNET, NUMPY
 from ..core.dtypes import as_dtype
 from ..errors import DTypeError
-from ..kernels.shape import SameMemory
+from ..operators.cast import reinterpreted
 from ..operators.entry import store_out
 
 __all__ = ["as_array", "as_nd", "as_np", "ndarray", "stored"]
@@ -85,43 +83,21 @@ class ndarray(NDArray):
         return _unpickle, (self.asnumpy(), self._kind.ctx)
 
 
-NUMPY.array = ndarray
+NUMPY.array = EITHER.array = ndarray
 
 
 def _unpickle(value: np.ndarray, ctx: Any) -> NDArray:
     return from_value(value, ctx=ctx, conventions=NUMPY)
 
 
-class _Conversion(SameMemory):
-    """An array of the other class."""
-
-    name = "conversion"
-
-    def grads(self, node, g, useful):
-        return [_converted(g, node.attrs)]
-
-
-_CONVERSION = _Conversion()
-
-
-def _converted(x: NDArray, conventions: Conventions) -> NDArray:
-    if x._kind.conventions is conventions:
-        return x
-    kind = kind_of(x._kind.dtype, x._kind.ctx, conventions)
-    out = alias(x, x._buf, x._shape, kind=kind)
-    if x._node is not None and recording():
-        out._node = tape.node(_CONVERSION, (x._node,), (), x._kind.conventions, x._shape, kind)
-    return out
-
-
 def as_np(x: NDArray) -> ndarray:
     """An array as one of :mod:`nbgrad.np`, on the same memory; recorded."""
-    return _converted(x, NUMPY)  # type: ignore[return-value]
+    return reinterpreted(x, NUMPY)  # type: ignore[return-value]
 
 
 def as_nd(x: NDArray) -> NDArray:
     """An array as one of :mod:`nbgrad.nd`, on the same memory; recorded."""
-    return _converted(x, MXNET)
+    return reinterpreted(x, MXNET)
 
 
 def as_array(value: Any, op: str, like: Kind | None = None, dtype: Any = None) -> ndarray:

@@ -161,6 +161,8 @@ class Binary(Ufunc):
             return self._with_scalar(self._right, a, b)
         if b.__class__ is ndarray and a.__class__ in _SCALARS:
             return self._with_scalar(self._left, b, a)
+        if isinstance(a, NDArray) and isinstance(b, NDArray):
+            return self.rule.apply((a, b))  # they follow those of nd if they may
         for x in (a, b):
             if not isinstance(x, NDArray) and (
                 x is None or isinstance(x, str | bytes | dict | set) or type(x).__name__ in ("DataFrame", "Series")

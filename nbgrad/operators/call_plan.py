@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..arrays.launch import cast_into, check_together
+from ..arrays.launch import cast_into, common_conventions
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff import tracing
 from ..backends.buffer_pool import LARGE
@@ -86,8 +86,7 @@ class Plan:
         if missing:
             raise AttrError(f"{op.name}: {', '.join(missing)} must be given")
         kind = arrays[0]._kind
-        for x in arrays[1:]:
-            check_together(kind, x._kind, op.name)
+        kind = kind.by(common_conventions([x._kind for x in arrays], op.name, indices=True))
         self.op = op
         self.given = given
         self.attrs = spec.attrs

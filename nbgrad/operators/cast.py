@@ -4,30 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..arrays.launch import Kind, cast_into, check_together
-from ..arrays.ndarray import NDArray, wrap
+from ..arrays.launch import Kind, cast_into, common_conventions
+from ..arrays.ndarray import NDArray, alias, wrap
 from ..autodiff import tape, tracing
 from ..autodiff.constants import Constant
 from ..autodiff.observers import notify_observer, observers
 from ..autodiff.state import recording
+from ..core.conventions import Conventions
 from ..core.dtypes import DType
 
-__all__ = ["Cast", "cast", "unify"]
+__all__ = ["Cast", "cast", "reinterpreted", "unify"]
 
 
 def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray]:
-    """The arrays cast to their promoted dtype, which is made a float unless `ints`."""
+    """The arrays with their common conventions, cast to their promoted dtype, which is made a float unless `ints`."""
     dtype = arrays[0]._kind.dtype
     if tracing.current.graph is not None:
         arrays, dtype = _capture_and_promote(arrays)
-    kind = arrays[0]._kind
-    for x in arrays[1:]:
-        check_together(kind, x._kind, op)
-        dtype = kind.conventions.promote(dtype, x._kind.dtype)
-    kind = kind.of(dtype)
+    kinds = [x._kind for x in arrays]
+    conventions = common_conventions(kinds, op)
+    for kind in kinds[1:]:
+        dtype = conventions.promote(dtype, kind.dtype)
+    kind = kinds[0].by(conventions).of(dtype)
     if not ints:
         kind = kind.as_float()
-    return [x if x._kind is kind else cast(x, kind) for x in arrays]
+    return [reinterpreted(x, conventions) if x._kind.dtype is kind.dtype else cast(x, kind) for x in arrays]
 
 
 def _capture_and_promote(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], DType]:
@@ -45,6 +46,31 @@ def _capture_and_promote(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], 
     for other in strong:
         dtype = first.conventions.promote(dtype, other)
     return [cast(x, first.of(dtype)) if w else x for x, w in zip(arrays, weak, strict=True)], dtype
+
+
+class _Reinterpretation(tape.SameMemory):
+    """An array of the other class."""
+
+    name = "conversion"
+
+    def grads(self, node, g, useful):
+        return [reinterpreted(g, node.attrs)]
+
+
+_REINTERPRETATION = _Reinterpretation()
+
+
+def reinterpreted(x: NDArray, conventions: Conventions) -> NDArray:
+    """The array on the same memory that follows these conventions; recorded. It is `x` itself if that does."""
+    kind = x._kind.by(conventions)
+    if kind is x._kind:
+        return x
+    out = alias(x, x._buf, x._shape, kind=kind)
+    if tracing.is_weak(x):
+        out._label = tracing.WEAK
+    if x._node is not None and recording():
+        out._node = tape.node(_REINTERPRETATION, (x._node,), (), x._kind.conventions, x._shape, kind)
+    return out
 
 
 class Cast(tape.Rule):
