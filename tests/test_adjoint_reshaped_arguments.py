@@ -2,6 +2,7 @@
 contiguous."""
 
 import random
+from textwrap import indent
 
 import numpy as np
 import pytest
@@ -96,6 +97,10 @@ VECTORS = [
     "v[2:5] = v[4:7] * 0.5",
     "for i in range(v.size):\n        s += v[i] ** 2\n        v[i] += s * x[i % x.size]",
     "v *= 1.1",
+    "v -= 0.1 * v",
+    "s += np.sum(v * v)",
+    "v[:] = np.sin(v) + 0.5 * v",
+    "if s < 100.0:\n        v[:] = v * 1.5 + 0.1",
 ]
 MATRICES = [
     "for i in range(w.shape[0]):\n        for j in range(w.shape[1]):\n"
@@ -104,21 +109,94 @@ MATRICES = [
     "w[:, 0] += np.sum(w, axis=1) * 0.1",
     "for i in range(w.shape[0]):\n        s += np.dot(w[i], w[i])\n        w[i, 0] = np.sin(s)",
     "y *= 0.9",
+    "s += np.sum(w * w * 0.5)",
+    "w += 0.1 * w * w",
 ]
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(30))
 def test_random_programs(seed):
     choose = random.Random(seed)
     vector = choose.choice(["y.ravel()", "y.reshape(-1)"])
     matrix = choose.choice(["y.reshape(6, 2)", "y.reshape(2, -1)", "y.reshape(n, -1)", "v.reshape(3, 4)"])
     body = [f"v = {vector}", f"w = {matrix}", "s = 0.0"]
-    body += [choose.choice(VECTORS + MATRICES) for _ in range(3)]
+    statements = [choose.choice(VECTORS + MATRICES) for _ in range(3)]
+    if choose.random() < 0.5:
+        statements = ["for t in range(3):", *[indent(s, "    ") for s in statements]]
+    body += statements
     body += [choose.choice(["return s + np.sum(y * y)", "return y, s", "return v", "return w, s"])]
     source = "def f(y, x, n):\n" + "".join(f"    {line}\n" for line in body)
     shape = choose.choice([(4, 3), (2, 6), (12,), (2, 2, 3)])
     with uncompiled():
         agrees(function(source), (0.5 * normal(*shape), normal(4), 2))
+
+
+def written_in_a_loop(y):
+    v = y.reshape(-1)
+    for _ in range(3):
+        v *= 2
+    return y[1, 2]
+
+
+def read_as_a_whole(y):
+    s = 0.0
+    for _ in range(3):
+        y[1, 1] *= 2
+        s += np.sum(y.reshape(-1) ** 2)
+    return s
+
+
+def scaled(v):
+    for _ in range(3):
+        v -= 0.1 * v
+
+
+def in_a_called_function(y):
+    scaled(y.ravel())
+    return y[1, 2]
+
+
+def of_a_tuple(pair):
+    v = pair[0].reshape(-1)
+    for _ in range(2):
+        v *= pair[1]
+    return np.sum(pair[0] ** 2)
+
+
+@pytest.mark.parametrize("f", [written_in_a_loop, read_as_a_whole, in_a_called_function])
+def test_no_copy_of_what_is_written(f):
+    """The copy that whole operands read is not made once where the array is written."""
+    with uncompiled():
+        agrees(f, (normal(3, 4),))
+
+
+def test_no_copy_of_an_item_that_is_written():
+    y = normal(3, 4)
+    with uncompiled():
+        value, ((gradient, factor),) = nb.adjoint(of_a_tuple).value_and_grad((y.copy(), 2.0))
+    np.testing.assert_allclose(value, 16 * np.sum(y**2))
+    np.testing.assert_allclose(gradient, 32 * y)
+    np.testing.assert_allclose(factor, 32 * np.sum(y**2))
+
+
+NEW_AXES = ["x[:, None].ravel()", "x[None].ravel()", "np.expand_dims(x, 0).ravel()", "np.atleast_2d(x).reshape(-1)"]
+
+
+@pytest.mark.parametrize("view", NEW_AXES)
+def test_new_axes_share_the_elements(view):
+    f = function(f"def f(x, a):\n    v = {view}\n    v[0] = a * v[2]\n    x[1] += v[0]\n    return np.sum(x * v)\n")
+    with uncompiled():
+        agrees(f, (normal(6), 0.7))
+
+
+@pytest.mark.parametrize("lengths", [(-2, -2), (-1, 4), (-2, 0)])
+def test_negative_lengths(lengths):
+    y = np.ones(4)
+    f = function("def f(y, n, m):\n    w = y.reshape(n, m)\n    w *= 2.0\n    return w.sum()\n")
+    g = function("def f(y, n):\n    w = y.reshape(n, -1)\n    w *= 2.0\n    return w.sum()\n")
+    with uncompiled(), pytest.raises(ValueError, match="has a length that is negative"):
+        nb.adjoint(f).value_and_grad(y, *lengths) if lengths[1] else nb.adjoint(g).value_and_grad(y, lengths[0])
+    assert y.tolist() == [1.0] * 4
 
 
 MASKED = {

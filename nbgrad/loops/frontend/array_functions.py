@@ -134,7 +134,7 @@ def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr
 @lowers(np.ravel, arguments=(1, 1), methods=True, shares=True)
 @lowers(np.ndarray.flatten, arguments=(1, 1))
 def _flat(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    view = low.view(node.args[0])
+    view = low.view(node.args[0]).without_new_axes
     is_contiguous, shares = contiguous(low, view), called is np.ravel
     flat = Leaf(view)
     if view.rank != 1:

@@ -228,6 +228,9 @@ class CopyInsertion(Calls):
         if copy in self.shared.holders:
             what = f"a write to an array that is an item of the list {name}, too, or twice,"
             return what, f"put copies (.copy()) into {name}"
+        if copy in self.shared.reshaped_copies:
+            what = f"a write to elements that {self.shared.reshaped_copies[copy]} takes, which are not contiguous"
+            return what, "copy them before (.copy()), or write them by a loop"
         what = f"a write to an array that {name} stands for, too (elsewhere, {name} is bound to other arrays),"
         return what, f"bind {name} to a copy (.copy()), or write before {name} is bound"
 

@@ -27,7 +27,8 @@ class NeedsSplitting(Exception):
     these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one;
     `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name; `rows`: with an
     array for a list or comprehension, whose items are its rows, or else it is `refused`; `decided`: with the branches
-    that these tests, which are known, choose; `filled`: with an array for a number, the loop that makes it one."""
+    that these tests, which are known, choose; `filled`: with an array for a number, the loop that makes it one;
+    `written`: knowing that these parameters are written, of which a copy was made when the function began."""
 
     def __init__(
         self,
@@ -43,6 +44,7 @@ class NeedsSplitting(Exception):
         decided: Mapping[tuple, bool] | None = None,
         filled: tuple = (),
         copied: tuple = (),
+        written: Iterable[str] = (),
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -57,6 +59,7 @@ class NeedsSplitting(Exception):
         self.decided = decided
         self.filled = filled
         self.copied = copied
+        self.written = written
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

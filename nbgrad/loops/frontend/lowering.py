@@ -73,17 +73,20 @@ def lower(
     rewrites = Rewrites()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
+    written_reshaped: set[str] = set()
     first_error: IntegerExpected | None = None
     refused: list[Exception] = []  # lists and comprehensions, before they became rows
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments,
-               "varying_results": varying_results, "rewrites": rewrites}  # fmt: skip
+               "varying_results": varying_results, "rewrites": rewrites,
+               "written_reshaped": written_reshaped}  # fmt: skip
     while True:
         try:
             f = _lower_once(source, ranks, kinds, writable_copies, unit_axes, **options)
         except NeedsSplitting as err:
-            if err.varying:
+            if err.varying or err.written:
                 varying_results.update(err.varying)
+                written_reshaped.update(err.written)
             elif err.writable_copy:
                 writable_copies.add(err.name)
             elif err.refused is not None and rewrites.add(err):
@@ -177,6 +180,8 @@ def _lower_once(
     program.body[:0] = initial_values(program.body, program.parameters)
     check_orders(program, lowering.shared)
     resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups)
+    if stale := state.copied_at_once & program.contiguous:
+        raise NeedsSplitting("", written=stale)
     return program
 
 

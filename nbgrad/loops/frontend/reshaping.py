@@ -43,23 +43,36 @@ _Group = tuple[range, range]
 def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[Term]) -> View:
     """`view` with the shape `sizes`, of which one may be -1; it shares the elements where they are contiguous. Others
     NumPy copies if it must: neither may be written from now on."""
+    view = view.without_new_axes
     if contiguous(low, view):
         view = low.snapshot_view(view)
     else:
         standing = low.stands_for(Leaf(view)) | {low.storage_of(view.name)}
         view = low.copy_of(view, node, low.names.fresh(f"{view.name}_reshaped"))
         low.note_standing(view.name, standing)
+        low.shared.reshaped_copies[view.name] = unparse(node)
     total = _number(low.shape(view))
     if sizes.count(MINUS_ONE) > 1:
         raise low.source.refuse(node, f"{unparse(node)}, with more than one unknown length", "give all lengths but one")
     if MINUS_ONE in sizes:
         others = _number([n for n in sizes if n is not MINUS_ONE])
+        _check_lengths(low, node, others)
         inferred = total if others is ONE else _quotient(substitute(total, low.shared.constant_lengths), others)
         sizes = [inferred if n is MINUS_ONE else n for n in sizes]
+    elif len(sizes) > 1:
+        _check_lengths(low, node, *sizes)
     if (number := _number(sizes)) is not total:
         message = f"{low.lowered_function.name}: {unparse(node)} has another number of elements"
         low.out.append(Check(Compare(("!=",), (number, total)), message))
     return _under_shape(low, view, [_length(low, n) for n in sizes])
+
+
+def _check_lengths(low: Expressions, node: ast.expr, *lengths: Term) -> None:
+    """Check that lengths are not negative, which are given when the function is called."""
+    for n in lengths:
+        if not low.nonnegative(n):
+            message = f"{low.lowered_function.name}: {unparse(node)} has a length that is negative; write -1 itself"
+            low.out.append(Check(Compare(("<",), (n, ZERO)), message))
 
 
 def _quotient(total: Term, others: Term) -> Term:
@@ -149,6 +162,8 @@ def with_plain_indices(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Arr
         Elementwise(low, node).store(copy, Leaf(View(view.name, view.parts, order)))
         direct, low.out = low.out, saved
         loops = [If(equal[0] if len(equal) == 1 else Logical("and", tuple(equal)), direct, loops)]
+    if early:
+        low.shared.copied_at_once.add(view.name)
     if not early or low.shared.top is None:
         low.out += loops
     elif (number := _number(sizes)) is (total := _number(extents)):
@@ -159,10 +174,10 @@ def with_plain_indices(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Arr
 
 
 def _is_invariant(low: Expressions, view: View, sizes: list[Term]) -> bool:
-    """Whether a view is of a whole parameter, and lengths are known before all loops. One that is written is refused,
-    see :func:`resolve_reshaped`."""
-    whole = view.name in low.lowered_function.parameters and low.is_whole(view)
-    return whole and all(map(low.known_before_block, sizes))
+    """Whether a view is of a whole parameter, which nothing is known to write, and lengths are known before all loops.
+    If something does, lowering begins again, and knows it."""
+    unwritten = view.name in low.lowered_function.parameters and view.name not in low.shared.written_reshaped
+    return unwritten and low.is_whole(view) and all(map(low.known_before_block, sizes))
 
 
 def _number(sizes: list[Term]) -> Term:

@@ -51,6 +51,10 @@ class View:
         return self.order == tuple(range(len(self.parts))) and self.parts == tuple([Axis(ZERO, n) for n in sizes])
 
     @property
+    def without_new_axes(self) -> View:
+        return replace(self, order=tuple([axis for axis in self.order if axis is not None]))
+
+    @property
     def transposed(self) -> View:
         return replace(self, order=self.order[::-1])
 
