@@ -1,6 +1,8 @@
 """The exceptions of nbgrad. All derive from :class:`NBGradError` (``MXNetError`` is an alias)."""
 
-__all__ = ["DerivativeWarning", "MXNetError", "MaskWarning", "NBGradError", "TapeWarning"]
+import numpy as np
+
+__all__ = ["DerivativeWarning", "LinAlgError", "MXNetError", "MaskWarning", "NBGradError", "TapeWarning"]
 
 
 class NBGradError(RuntimeError):
@@ -37,6 +39,10 @@ class ContextError(NBGradError, ValueError):
 
 class InPlaceError(NBGradError):
     """A write into an array whose old value a recorded graph still needs."""
+
+
+class LinAlgError(NBGradError, np.linalg.LinAlgError):
+    """A matrix has no such factors or inverse; it is one of NumPy's errors of that name, too."""
 
 
 class OutOfMemoryError(NBGradError, MemoryError):

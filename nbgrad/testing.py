@@ -8,7 +8,10 @@ import numpy as np
 
 from . import autograd
 from .arrays.ndarray import NDArray
+from .core.conventions import Conventions
+from .functional.call import conventions_of
 from .kernels.creation import array
+from .operators.cast import reinterpreted
 
 __all__ = ["check_grads"]
 
@@ -33,9 +36,10 @@ def check_grads(
     Parameters
     ----------
     f : callable
-        Takes NDArrays, returns an NDArray or a list or tuple of them, by recordable operations.
+        Takes arrays, returns an array or a list or tuple of them, by recordable operations.
     args : sequence of NDArray or array-like
-        Where to differentiate. Arrays of integers or bools are passed unchanged, all others in float64.
+        Where to differentiate. Arrays of integers or bools are passed unchanged, all others in float64; without an
+        NDArray of `nd` among them, `f` gets arrays of ``nbgrad.np``.
     order : int
     modes : sequence of {'backward', 'recorded'}
         How the gradient of the highest order is computed: by ``backward()``, by ``grad(create_graph=True)``, or
@@ -62,6 +66,7 @@ def check_grads(
     if unknown or not modes or order < 1:
         raise ValueError(f"check_grads: needs modes 'backward' or 'recorded' and order >= 1, got {modes} and {order}")
     values = [_value(a) for a in args]
+    f = _with_conventions(f, conventions_of(args))
     active = [k for k, v in enumerate(values) if v.dtype.kind == "f"]
     random = np.random.default_rng(seed)
     heads: list[list[np.ndarray]] = []
@@ -72,6 +77,10 @@ def check_grads(
         for mode in modes:
             for k, found, expected in zip(active, _gradients(f, values, active, heads, mode), numeric, strict=True):
                 _compare(n, mode, k, found, expected, rtol, atol)
+
+
+def _with_conventions(f: Callable, conventions: Conventions) -> Callable:
+    return lambda *arrays: f(*[reinterpreted(x, conventions) for x in arrays])
 
 
 def _value(given) -> np.ndarray:

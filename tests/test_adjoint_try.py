@@ -470,7 +470,7 @@ def of_no_class(x):
         (left, "a jump out of a try with finally in 'try:'; jump after it"),
         (solved, r"np.linalg.solve, which finds singular matrices by rounding errors, in try .*determinant"),
         (of_a_primitive, "root_of, a primitive with a vjp, which may raise an error, in try .*return a flag or NaN"),
-        (own_error, "raise Diverged, an error of your own that is not like Python's"),
+        (own_error, "raise Diverged, an error of your own with other arguments than one string"),
         (of_no_class, "except absent, which is no class of errors"),
     ],
 )

@@ -47,13 +47,15 @@ def test_pages(name):
     run(doctest.DocTestParser().get_doctest(source, {}, name, name, 0))
 
 
-def test_readme_example_prints_what_it_says():
+def test_readme_examples_print_what_they_say():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    code, shown = re.search(r"```python\n(.*?)```\n+```\n(.*?)```", text, re.S).groups()
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        exec(code, {})
-    assert said.getvalue().strip() == shown.strip()
+    pairs = re.findall(r"```python\n((?:(?!```).)*)```\n+```\n(.*?)```", text, re.S)
+    assert len(pairs) == 2
+    for code, shown in pairs:
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(code, {})
+        assert said.getvalue().strip() == shown.strip()
 
 
 def test_public_autograd_names_have_examples():

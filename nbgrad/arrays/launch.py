@@ -146,16 +146,18 @@ def kind_of(dtype: DType, ctx: Context, conventions: Conventions = MXNET) -> Kin
 
 
 def common_conventions(kinds: Sequence[Kind], op: str, indices: bool = False) -> Conventions:
-    """The conventions of a result of operands of these kinds, which must be on one device and of one class; integers
-    beside floats need not be with `indices`."""
-    first, *others = kinds
-    found = first.conventions
-    for kind in others:
-        if kind.ctx != first.ctx:
+    """The conventions of a result of operands of these kinds, which must be on one device and of one class; with
+    `indices`, integers beside floats may be of another."""
+    ctx = kinds[0].ctx
+    for kind in kinds:
+        if kind.ctx != ctx:
             raise ContextError(
-                f"{op}: operands are on different devices, {first.ctx} and {kind.ctx}; move one with as_in_context"
+                f"{op}: operands are on different devices, {ctx} and {kind.ctx}; move one with as_in_context"
             )
-        if kind.conventions in (found, EITHER) or (indices and first.dtype.is_float and not kind.dtype.is_float):
+    floats = [kind for kind in kinds if kind.dtype.is_float] if indices else None
+    found = EITHER
+    for kind in floats or kinds:
+        if kind.conventions is found or kind.conventions is EITHER:
             continue
         if found is not EITHER:
             raise DTypeError(

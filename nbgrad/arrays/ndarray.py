@@ -363,12 +363,12 @@ def _unpickle(value: np.ndarray, ctx: Context) -> NDArray:
     return from_value(value, ctx=ctx)
 
 
-def full(shape, value, dtype=None, ctx: Context | None = None) -> NDArray:
+def full(shape, value, dtype=None, ctx: Context | None = None, conventions: Conventions = MXNET) -> NDArray:
     """An array with every element `value`: a number, or an array with one element."""
     number = np.asarray(value)
     if number.size != 1 or number.dtype.kind not in "fiub":
         raise DTypeError(f"full: the value must be a number, got {value!r}")
-    kind = kind_of(as_dtype(dtype), context.usable(ctx))
+    kind = kind_of(as_dtype(dtype), context.usable(ctx), conventions)
     shape = shapes.as_shape(shape)
     out = wrap(kind.empty(shapes.size(shape), kind.storage), shape, kind)
     fill(out._buf, kind.dtype, number.reshape(()))

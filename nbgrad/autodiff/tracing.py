@@ -10,8 +10,9 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..arrays.launch import kind_of
+from ..arrays.launch import Kind, kind_of
 from ..arrays.ndarray import NDArray, alias, wrap
+from ..core.context import untraced_context
 from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import DType
 from ..core.shapes import size
@@ -31,6 +32,7 @@ __all__ = [
     "is_weak",
     "mark_weak",
     "operator_values",
+    "outside_kind",
     "trace_elementwise",
     "trace_structured",
     "traced",
@@ -117,6 +119,11 @@ def captured(x: NDArray) -> NDArray:
         inside._label = WEAK
     graph.captured.append((x, inside))
     return inside
+
+
+def outside_kind(kind: Kind, dtype: DType) -> Kind:
+    """The kind of arrays like those of `kind` with another dtype that are created outside of all traced functions."""
+    return kind_of(dtype, untraced_context(kind.ctx), kind.conventions)
 
 
 def has_outside_arrays(arrays: Sequence[NDArray]) -> bool:

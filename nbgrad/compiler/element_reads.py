@@ -33,6 +33,8 @@ _MAX_GUARDS = 2 * (MAX_JOINED - 1)
 _MAX_TABLE = 1 << 15
 #: The maximum length of an axis of columns, each of which may be a loop of its own.
 _MAX_COLUMNS = 16
+#: How deep values are recomputed, or joined, in one another.
+_MAX_DEPTH = 64
 _ZERO = const(0)
 _SUM = var("x0") + var("x1")
 
@@ -58,6 +60,7 @@ class ElementReader:
         self.readers: Counter[Value] = Counter()
         self.points: dict[int, range] = {}
         self._read_tables = read_tables
+        self._depth = 0
         self._readable: set[Value] = set()  # a value that is readable remains so
         for value in reversed(graph.values):
             # Whoever reads a view, or parts that were joined, reads what these come from.
@@ -130,7 +133,7 @@ class ElementReader:
     def joined(self, into: Statement, value: Value, m: list) -> Expr | None:
         """An expression for an element of joined parts, located by `m`; None if it would have too many guards."""
         axis, step, offset = m[value.attrs]
-        if abs(step) > 1:
+        if abs(step) > 1 or self._depth >= _MAX_DEPTH:
             return None
         everywhere = self.points
         points = everywhere.get(axis, range(into.axes[axis].extent)) if axis >= 0 and step else range(1)
@@ -149,12 +152,14 @@ class ElementReader:
             return None
         into.guards[:] = guards
         e = _ZERO
+        self._depth += 1
         for k, (guard, x, begin) in enumerate(parts):
             own = [*m[: value.attrs], (axis, step, offset - begin), *m[value.attrs + 1 :]]
             self.points = everywhere | {axis: range(guard.start, guard.stop)}
             part = self.read(into, x, own)
             self.points = everywhere
             e = part if k == 0 else self._guarded(into, part, (guard,), e)
+        self._depth -= 1
         return e
 
     def _base(self, into, value, shape, m, regrouped, guards) -> Expr:
@@ -165,6 +170,7 @@ class ElementReader:
             and value.op == "map"
             and value.attrs[1] is value.dtype
             and value not in self.must_materialize
+            and self._depth < _MAX_DEPTH
         )
         if recomputable and regrouped is not None and (pointwise_read or self._cheap_to_recompute(value)):
             return self._recompute(into, value, regrouped, guards)
@@ -231,23 +237,27 @@ class ElementReader:
                 stack += [x.value for x in v.inputs]
         return True
 
-    def _is_readable(self, value: Value) -> bool:
+    def _is_readable(self, value: Value, depth: int = 0) -> bool:
         """Whether the elements of a value can be read without computing them."""
         while value.op == "look" and value not in self.must_materialize:
             value = value.inputs[0].value
         if value in self._readable or value in self.must_materialize or value.op in ("argument", "constant"):
             return True
-        if value.op != "join" or not all(self._is_readable(x.value) for x in value.inputs):
+        if value.op != "join" or depth > _MAX_DEPTH:
+            return False
+        if not all(self._is_readable(x.value, depth + 1) for x in value.inputs):
             return False
         self._readable.add(value)
         return True
 
     def _recompute(self, into: Statement, value: Value, m: list, guards: tuple) -> Expr:
         expr, _ = value.attrs
+        self._depth += 1
         known = {
             var(f"x{k}"): self.read(into, x, broadcast_index(x.shape, value.shape, m))
             for k, x in enumerate(value.inputs)
         }
+        self._depth -= 1
         # Elements out of range must not be read, so the guard encloses the reads.
         return self._guarded(into, substitute(expr, known), guards)
 

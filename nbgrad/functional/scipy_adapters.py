@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value
 from ..autodiff.scopes import pause
 from ..core.dtypes import as_dtype
 from ..core.registry import operators
 from ..errors import DTypeError, ShapeError
 from ..kernels.shape import reshape
-from ..operators.cast import cast
-from .call import Call, checked, sweep
+from ..operators.cast import cast, reinterpreted
+from .call import Call, checked, conventions_of, sweep
 from .derivatives import LinearMap, value_and_grad
 from .matrices import hessian, hvp, jacobian
 from .pytrees import flatten, leaf_path, map_leaves
@@ -30,16 +29,10 @@ if TYPE_CHECKING:
 __all__ = ["ScipyObjective", "ScipyResiduals", "hessian_operator", "jacobian_operator"]
 
 
-def _recorded_part(leaf: Any, values: NDArray) -> NDArray:
-    kind = kind_of(as_dtype(getattr(leaf, "dtype", float)), values._kind.ctx)
-    shaped = reshape(values, np.shape(leaf))
-    return shaped if shaped._kind is kind else cast(shaped, kind)
-
-
 def _given_part(leaf: Any, values: np.ndarray) -> Any:
     """The values in the form of `leaf`."""
     if isinstance(leaf, NDArray):
-        return from_value(values.reshape(leaf.shape), dtype=leaf.dtype)
+        return from_value(values.reshape(leaf.shape), dtype=leaf.dtype, conventions=leaf._kind.conventions)
     if isinstance(leaf, np.ndarray):
         return values.reshape(leaf.shape).astype(leaf.dtype)
     return type(leaf)(values[0])
@@ -64,6 +57,7 @@ class _VectorFunction:
                 raise DTypeError(f"{name}: x0{leaf_path(x0, k)} must be floating point numbers, got {leaf!r}")
         self._function = function
         self._tree = x0
+        self._conventions = conventions_of(leaves)
         self.x0 = None if x0 is None else self.pack(x0)
 
     def pack(self, tree: Any) -> np.ndarray:
@@ -95,8 +89,14 @@ class _VectorFunction:
 
         return map_leaves(self._tree, next_part)
 
+    def _recorded_part(self, leaf: Any, values: NDArray) -> NDArray:
+        conventions = leaf._kind.conventions if isinstance(leaf, NDArray) else self._conventions
+        kind = values._kind.by(conventions).of(as_dtype(getattr(leaf, "dtype", float)))
+        shaped = reinterpreted(reshape(values, np.shape(leaf)), conventions)
+        return shaped if shaped._kind is kind else cast(shaped, kind)
+
     def _of_vector(self, x: NDArray, *args: Any) -> Any:
-        return self._function(self._cut(x, _recorded_part), *args)
+        return self._function(self._cut(x, self._recorded_part), *args)
 
 
 def _vector(x) -> np.ndarray:

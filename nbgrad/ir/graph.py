@@ -20,10 +20,10 @@ import numpy as np
 
 from ..core.callsite import user_call
 from ..core.context import Context, traced_at
-from ..core.dtypes import DType
+from ..core.dtypes import DType, bool_
 from ..core.shapes import Shape, size
 from ..errors import TraceError
-from .expr import Expr, const, free_variables, has_poles, substitute, var
+from .expr import Expr, const, free_variables, has_poles, is_truth, substitute, var
 from .strong_products import has_selection, weaken_strong_products
 
 __all__ = [
@@ -254,6 +254,10 @@ class Graph:
 
     def convert(self, x: ShapedValue, dtype: DType) -> ShapedValue:
         """`x` converted to a dtype."""
+        value = x.value
+        if value.op == "map" and value.dtype is bool_ and is_truth(value.attrs[0]) and x.shape == value.shape:
+            expr, compute = value.attrs  # which gives 0 and 1 in any dtype
+            return ShapedValue(self.map(expr, value.inputs, x.shape, dtype, compute), x.shape)
         compute = x.value.dtype if x.value.dtype.is_float or not dtype.is_float else dtype
         return ShapedValue(self.map(var("x0"), [x], x.shape, dtype, compute), x.shape)
 
@@ -341,7 +345,8 @@ class TracedBuffer:
 
     def convert(self, source: TracedBuffer) -> None:
         """Bind to the elements of `source`, converted to this dtype."""
-        self.bind(self.graph.convert(source.seen((source.size,)), self.dtype).value)
+        value = source.seen((source.size,)).value
+        self.bind(self.graph.convert(ShapedValue(value, value.shape), self.dtype).value)
 
     def copy(self) -> TracedBuffer:
         return TracedBuffer(self.graph, self.size, self.dtype, self.value)

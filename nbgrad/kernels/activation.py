@@ -201,7 +201,9 @@ def LeakyReLU(data, gamma=None, act_type="leaky", slope=0.25, lower_bound=0.125,
         return leaky_relu(data, slope=(lower_bound + upper_bound) / 2)
     data = data if data._kind.dtype.is_float else data * 1.0
     bounds = float(lower_bound), float(upper_bound)
-    return _by_slope.apply((data, draw(philox.uniform, data.shape, data._kind.dtype, data._kind.ctx, *bounds)))
+    kind = data._kind
+    slope = draw(philox.uniform, data.shape, kind.dtype, kind.ctx, *bounds, conventions=kind.conventions)
+    return _by_slope.apply((data, slope))
 
 
 def _prelu(data: NDArray, gamma: NDArray) -> NDArray:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_host_values
+from ..autodiff import tracing
 from ..backends.cuda.kernels import cuda, device
 from ..backends.numba.compile import kernel
-from ..core.context import untraced_context
 from ..core.dtypes import int64
 from ..core.shapes import size
 from ..operators.samples import Input, sample_table
@@ -128,7 +127,7 @@ def read_along(data: NDArray, index: np.ndarray | NDArray, axis: int) -> NDArray
     """``numpy.take_along_axis`` for indices that are known to be in range."""
     if isinstance(index, NDArray):
         return _along(data, index, axis=axis)
-    return _along(data, from_host_values(index, kind_of(int64, untraced_context(data._kind.ctx))), axis=axis)
+    return _along(data, from_host_values(index, tracing.outside_kind(data._kind, int64)), axis=axis)
 
 
 def add_along(data: NDArray, index: NDArray, axis: int, n: int) -> NDArray:

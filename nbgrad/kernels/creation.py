@@ -172,7 +172,7 @@ def _room(op: str, shape: tuple[int, ...]) -> Iterator[None]:
 def _like(value: float, name: str):
     def call(data, dtype=None):
         x = as_array(data, name)
-        return full(x.shape, value, x._kind.dtype if dtype is None else dtype, x._kind.ctx)
+        return full(x.shape, value, x._kind.dtype if dtype is None else dtype, x._kind.ctx, x._kind.conventions)
 
     call.__name__ = name
     call.__doc__ = f"An array of {name.split('_')[0]} with the shape and (unless given) dtype of `data`. Gradient: 0."
@@ -199,7 +199,7 @@ def full_like(data, fill_value, dtype=None):
         Shape of `data`.
     """
     x = as_array(data, "full_like")
-    return full(x.shape, fill_value, x._kind.dtype if dtype is None else dtype, x._kind.ctx)
+    return full(x.shape, fill_value, x._kind.dtype if dtype is None else dtype, x._kind.ctx, x._kind.conventions)
 
 
 @composite(
@@ -269,7 +269,7 @@ def _(data, out):
     out._buf[:] = data._buf
 
 
-make_loss.vjp(data=lambda g: full(g.shape, 1, g.dtype, g.ctx))
+make_loss.vjp(data=lambda g: full(g.shape, 1, g.dtype, g.ctx, g._kind.conventions))
 
 
 def astype(self: NDArray, dtype, copy: bool = True) -> NDArray:

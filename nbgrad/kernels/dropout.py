@@ -85,4 +85,6 @@ def Dropout(data, p=0.5, mode="training", axes=(), cudnn_off=False):
         return identity(data)
     shape = tuple(1 if k in shared else n for k, n in enumerate(data.shape))
     keep = 1 / (1 - p) if p < 1 else 0.0
-    return multiply(data, draw(philox.bernoulli, shape, data._kind.dtype, data._kind.ctx, float(p), keep))
+    kind = data._kind
+    mask = draw(philox.bernoulli, shape, kind.dtype, kind.ctx, float(p), keep, conventions=kind.conventions)
+    return multiply(data, mask)

@@ -28,7 +28,7 @@ import numpy as np
 
 from ..arrays.ndarray import NDArray, from_value
 from ..backends.numba.compile import kernel
-from ..errors import NBGradError
+from ..errors import LinAlgError
 from ..operators.structured import REQUIRED, Spec, structured
 from . import lapack
 from .binary import multiply
@@ -75,7 +75,7 @@ def _check(info: np.ndarray, op: str, what: str) -> None:
         if info[k] == lapack.NOT_FINITE:
             what = "has elements that are not finite"
         others = f" ({bad.size - 1} more have no result)" if bad.size > 1 else ""
-        raise NBGradError(f"{op}: matrix {k} of {info.size} {what}{others}")
+        raise LinAlgError(f"{op}: matrix {k} of {info.size} {what}{others}")
 
 
 def _info(x: NDArray) -> np.ndarray:

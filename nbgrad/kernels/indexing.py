@@ -11,12 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.launch import Kind, kind_of
+from ..arrays.launch import Kind
 from ..arrays.ndarray import NDArray, from_host_values
 from ..autodiff import tracing
 from ..backends import threads
 from ..backends.numba.compile import kernel
-from ..core.context import untraced_context
 from ..core.dtypes import int64
 from ..core.shapes import axis as resolve_axis
 from ..core.shapes import size
@@ -166,7 +165,7 @@ def add_axis(data: NDArray, index: np.ndarray | NDArray, axis: int, n: int) -> N
 
 def _outside(index: np.ndarray, data: NDArray) -> NDArray:
     """NumPy's integers as an array that goes with `data`."""
-    return from_host_values(np.asarray(index), kind_of(int64, untraced_context(data._kind.ctx)))
+    return from_host_values(np.asarray(index), tracing.outside_kind(data._kind, int64))
 
 
 @_take.lower

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from ..arrays.launch import fill, kind_of
+from ..arrays.launch import fill
 from ..arrays.ndarray import NDArray, from_value
 from ..core.dtypes import int64
 from ..core.shapes import as_shape, broadcast_shape, distinct_axes, size
@@ -411,7 +411,7 @@ def meshgrid(*arrays, indexing="xy"):
 def shape_array(data):
     """The shape as a 1-d int64 array."""
     data = as_array(data, "shape_array")
-    return from_value(np.array(data.shape, np.int64), like=kind_of(int64, data.ctx))
+    return from_value(np.array(data.shape, np.int64), like=data._kind.of(int64))
 
 
 @composite(
@@ -422,7 +422,7 @@ def shape_array(data):
 def size_array(data):
     """The number of elements as an int64 array of shape (1,)."""
     data = as_array(data, "size_array")
-    return from_value(np.array([data.size], np.int64), like=kind_of(int64, data.ctx))
+    return from_value(np.array([data.size], np.int64), like=data._kind.of(int64))
 
 
 def _arange(shape, start, step, repeat) -> np.ndarray:

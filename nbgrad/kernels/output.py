@@ -463,7 +463,7 @@ def MakeLoss(data, grad_scale=1.0, valid_thresh=0.0, normalization="null"):
         found = computed(_share, data, shape=(1,), dtype=float64, threshold=valid_thresh, scale=float(grad_scale))
         return _make_loss(data, arrayed(found, float64, data))
     count = max(len(data), 1) if normalization == "batch" and data.ndim else 1
-    return _make_loss(data, full((1,), float(grad_scale) / count, "float64", data.ctx))
+    return _make_loss(data, full((1,), float(grad_scale) / count, "float64", data.ctx, data._kind.conventions))
 
 
 def _share(data: np.ndarray, threshold: float, scale: float) -> np.ndarray:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_host_values
-from ..core.context import untraced_context
+from ..autodiff import tracing
 from ..core.dtypes import float64, int64
 from ..core.shapes import distinct_axes, size
 from ..errors import AttrError, RangeError, ShapeError
@@ -161,7 +160,7 @@ def index_array(data, axes=None):
     chosen = range(data.ndim) if axes is None else distinct_axes(axes, data.ndim, "index_array")
     every = np.indices(data.shape, dtype=np.int64)
     found = np.stack([every[k] for k in chosen], -1) if len(chosen) else np.zeros((*data.shape, 0), np.int64)
-    return from_host_values(found, kind_of(int64, untraced_context(data._kind.ctx)))
+    return from_host_values(found, tracing.outside_kind(data._kind, int64))
 
 
 def _counts(values: np.ndarray, *edges: np.ndarray, bins, span) -> np.ndarray:

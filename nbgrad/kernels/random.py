@@ -22,12 +22,13 @@ from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, from_value, wrap
 from ..autodiff import tracing
 from ..core.context import CPU0, Context, untraced_context, usable
+from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import DType, as_dtype, float32, int64
 from ..core.fork_safety import lock
 from ..core.shapes import as_shape, size
 from ..errors import AttrError, NBGradError, ShapeError, TraceError
 from ..ir.graph import Graph
-from ..operators.cast import cast
+from ..operators.cast import cast, reinterpreted
 from ..operators.entry import as_array, store_out
 from ..operators.structured import REQUIRED, Spec, structured
 from . import philox, random_device
@@ -197,12 +198,14 @@ def _(operands, results, *, made, start, numbers):
     return run
 
 
-def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *parameters) -> NDArray:
+def draw(
+    kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *parameters, conventions: Conventions = MXNET
+) -> NDArray:
     """An array filled by one of :mod:`.philox`'s kernels, or one like them, with the next numbers of the stream.
 
     Parameters that are arrays come before the numbers.
     """
-    kind = kind_of(dtype, usable(ctx if ctx is None else untraced_context(ctx)))
+    kind = kind_of(dtype, usable(ctx if ctx is None else untraced_context(ctx)), conventions)
     inner = kind.of(float32) if dtype.name == "float16" else kind
     n = size(shape)
     key, offset = _stream.take(philox.consumed(kernel, n, inner.storage.itemsize))
@@ -210,7 +213,8 @@ def draw(kernel, shape: tuple[int, ...], dtype: DType, ctx: Context | None, *par
     if tracing.current.graph is not None:
         operands = tracing.capture_outside([PART, *arrays])
         numbers = parameters[len(arrays) :]
-        return _drawn(*operands, made=kernel, start=offset, shape=shape, dtype=dtype, numbers=numbers)
+        drawn = _drawn(*operands, made=kernel, start=offset, shape=shape, dtype=dtype, numbers=numbers)
+        return reinterpreted(drawn, conventions)
     here = inner if not inner.gpu or random_device.draws(kernel) else inner.on(CPU0)
     out = wrap(here.empty(n, here.storage), shape, here)
     given, numbers = [p.as_in_context(here.ctx)._buf for p in arrays], parameters[len(arrays) :]
@@ -245,7 +249,7 @@ def _affine(standard: NDArray, shift, scale, shape: tuple[int, ...]) -> NDArray:
     def spread(p: NDArray) -> NDArray:
         return reshape(p, p.shape + (1,) * len(shape))
 
-    scaled = multiply(standard, spread(scale))
+    scaled = multiply(reinterpreted(standard, scale._kind.conventions), spread(scale))
     return scaled if shift is None else add(scaled, spread(shift))
 
 

@@ -207,7 +207,8 @@ class _Call:
             raise AttrError(message)
 
     def draw(self, made, *values: NDArray) -> NDArray:
-        return draw(made, self.shape, self.dtype, self.ctx, *values, self.count, 0)
+        conventions = values[0]._kind.conventions
+        return draw(made, self.shape, self.dtype, self.ctx, *values, self.count, 0, conventions=conventions)
 
 
 def _is_gamma(alpha: np.ndarray, beta: np.ndarray) -> np.ndarray:

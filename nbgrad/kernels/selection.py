@@ -7,6 +7,7 @@ from functools import reduce
 import numpy as np
 
 from ..arrays.ndarray import NDArray, from_value
+from ..core.dtypes import bool_
 from ..core.shapes import broadcast_shape
 from ..errors import DTypeError, ShapeError
 from ..ir.expr import const, lt, ne, select, var
@@ -108,7 +109,7 @@ def where(condition, x, y):
     x, y = unify([x, y], "where")
     chosen = condition.detach()
     if chosen._kind is not x._kind:  # the condition's dtype has no part in the result's
-        chosen = cast(not_equal(chosen, 0), x._kind)
+        chosen = cast(chosen if chosen._kind.dtype is bool_ else not_equal(chosen, 0), x._kind)
     return _where.apply((chosen, x, y))
 
 

@@ -85,7 +85,8 @@ def multi_all_finite(*data, num_arrays=None):
     if _here(arrays):
         return arrayed(_finite(*[x._view() for x in arrays]), float32, arrays[0])
     every = [cast(min_(isfinite(x.detach())), _float32(x)) for x in arrays if x.size]
-    return min_(_joined([full((1,), 1, float32, untraced_context(arrays[0]._kind.ctx)), *every]))
+    kind = arrays[0]._kind
+    return min_(_joined([full((1,), 1, float32, untraced_context(kind.ctx), kind.conventions), *every]))
 
 
 @composite(method=False, differentiable=False, samples=sample_table(_finite, [(2, 3)], [()], [(0,)], result="float32"))

@@ -253,7 +253,7 @@ def topk(data, axis=-1, k=1, ret_typ="indices", is_ascend=False, dtype="float32"
         raise AttrError(f"topk: k must be an integer of at most {n} (the elements along axis {axis}), got {k!r}")
     chosen = _order_of(x, along, is_ascend, int(k) if k >= 1 else n)
     if ret_typ == "mask":
-        ones = full(chosen.shape, 1, ctx=untraced_context(x._kind.ctx), dtype=x._kind.dtype)
+        ones = full(chosen.shape, 1, x._kind.dtype, untraced_context(x._kind.ctx), x._kind.conventions)
         return reshape(add_along(ones, chosen, along, n), data.shape)
     if ret_typ == "value":
         return read_along(x, chosen, along)

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays.launch import cast_into, fill
-from ..arrays.ndarray import NDArray, alias, from_value
+from ..arrays.ndarray import NDArray, alias, from_host_values
 from ..autodiff import tape, tracing
 from ..autodiff.cotangents import own_cotangent
 from ..autodiff.observers import observers
 from ..autodiff.state import recording
 from ..autodiff.writes import IN_PLACE, check_target, overwrite
 from ..backends.buffer_pool import extend_in_place
-from ..core.context import untraced_context
 from ..core.dtypes import int64, without_subclass
 from ..core.shapes import size, strides_of
 from ..errors import DTypeError, MaskWarning, NBGradError, RangeError, ShapeError
@@ -318,7 +317,7 @@ def _traced(x: NDArray, items: list) -> NDArray:
     positions: NDArray | None = None
     for item, k in zip(indices, places, strict=True):
         row = in_range(item if isinstance(item, NDArray) else np.asarray(item), block._shape[k], "raise", "indexing")
-        row = row if isinstance(row, NDArray) else from_value(row, dtype=int64, ctx=untraced_context(x._kind.ctx))
+        row = row if isinstance(row, NDArray) else from_host_values(row, tracing.outside_kind(x._kind, int64))
         positions = row if positions is None else positions * block._shape[k] + row
     assert positions is not None
     if not together:  # the axes that they index come first

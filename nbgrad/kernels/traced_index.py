@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays.launch import Kind
 from ..arrays.ndarray import NDArray, from_value
 from ..backends.cuda.kernels import cuda, device
 from ..core.context import current_context
@@ -77,9 +78,10 @@ def in_range(index: NDArray, n: int, mode: str, op: str) -> NDArray:
     return _clip.apply1(index, (0, n - 1)) if mode == "clip" else modulo(index, n)
 
 
-def _places(n: int, rank: int, dtype: DType) -> NDArray:
+def _places(n: int, rank: int, kind: Kind) -> NDArray:
     """0, 1, ... n - 1 along an axis that `rank` others follow."""
-    return from_value(np.arange(n).reshape((-1,) + (1,) * rank), ctx=current_context(), dtype=dtype)
+    places = np.arange(n).reshape((-1,) + (1,) * rank)
+    return from_value(places, ctx=current_context(), dtype=kind.dtype, conventions=kind.conventions)
 
 
 def picked(data: NDArray, index: NDArray, axis: int) -> NDArray:
@@ -88,7 +90,7 @@ def picked(data: NDArray, index: NDArray, axis: int) -> NDArray:
     `index` has length 1 along the axis, and so has the result.
     """
     kind = data._kind.of(int64 if data._kind.dtype is bool_ else data._kind.dtype)  # one that holds FEW
-    places = _places(data.shape[axis], data.ndim - axis - 1, kind.dtype)
+    places = _places(data.shape[axis], data.ndim - axis - 1, kind)
     found = sum_(_pick_if.apply((places, cast(index, kind), cast(data, kind))), axis=axis, keepdims=True)
     return cast(found, data._kind)
 
@@ -99,5 +101,5 @@ def one_hot(index: NDArray, depth: int, on_value: float, off_value: float, dtype
     exact = dtype.np.kind == "f" and depth <= 2 ** (np.finfo(dtype.np).nmant + 1)
     compared = dtype if exact else float64 if dtype.np.kind == "f" else int64
     kind = index._kind.of(compared)
-    found = (_places(depth, 0, compared), cast(reshape(index, (*index.shape, 1)), kind))
+    found = (_places(depth, 0, kind), cast(reshape(index, (*index.shape, 1)), kind))
     return cast(_choose_if.apply(found, (on_value, off_value)), index._kind.of(dtype))

@@ -9,14 +9,17 @@ import numpy as np
 
 from ..arrays.launch import Kind, kind_of
 from ..arrays.ndarray import NDArray, from_value
+from ..autodiff.constants import carries_gradient
+from ..autodiff.state import recording
 from ..core.context import current_context
 from ..core.conventions import EITHER, MXNET, NUMPY
 from ..core.dtypes import as_dtype
-from ..errors import DTypeError
+from ..core.registry import operators
+from ..errors import DTypeError, LostGradientError, ShapeError
 from ..operators.cast import reinterpreted
 from ..operators.entry import store_out
 
-__all__ = ["as_array", "as_nd", "as_np", "ndarray", "stored"]
+__all__ = ["as_array", "as_nd", "as_np", "ndarray", "stacked", "stored", "with_common_dtype"]
 
 
 class ndarray(NDArray):
@@ -79,7 +82,25 @@ class ndarray(NDArray):
         """The same memory as an NDArray, with MXNet's behaviour; recorded."""
         return as_nd(self)
 
+    def __bool__(self) -> bool:
+        if not self.size:
+            raise ValueError("The truth value of an array without elements is ambiguous; use x.size > 0")
+        return super().__bool__()
+
+    def __delitem__(self, key: Any) -> None:
+        raise ValueError("elements of an array cannot be deleted; use np.delete, which gives another array")
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any = None) -> Any:
+        return self.copy()
+
     def __reduce__(self) -> tuple[Callable, tuple]:
+        if recording() and carries_gradient(self):
+            raise LostGradientError(
+                "pickle: the array is recorded, and in a pickle its gradient would be lost; use x.detach()"
+            )
         return _unpickle, (self.asnumpy(), self._kind.ctx)
 
 
@@ -117,9 +138,35 @@ def as_array(value: Any, op: str, like: Kind | None = None, dtype: Any = None) -
         )
     if isinstance(value, str | bytes | dict | set) or value is None:
         raise DTypeError(f"{op}: an array, a number, or a nested sequence of numbers is expected, got {value!r}")
+    value = stacked(value, op)
+    if isinstance(value, NDArray):
+        return value  # type: ignore[return-value]
     kind = like or kind_of(as_dtype("float64"), current_context(), NUMPY)
     array: Any = from_value(value, like=kind, dtype=dtype)
     return array
+
+
+def stacked(values: Any, op: str) -> Any:
+    """Nested sequences with arrays of ours in them as an array that depends on them; other values as they are."""
+    if isinstance(values, list | tuple) and _holds_arrays(values):
+        rows = with_common_dtype(op, *values)
+        if len({x.shape for x in rows}) > 1:
+            raise ShapeError(f"{op}: nested sequences of equal lengths are needed, got {[x.shape for x in rows]}")
+        return operators["stack"].call(*rows, axis=0)
+    return values
+
+
+def _holds_arrays(values: Any) -> bool:
+    return isinstance(values, NDArray) or (isinstance(values, list | tuple) and any(map(_holds_arrays, values)))
+
+
+def with_common_dtype(name: str, *values: Any) -> list[ndarray]:
+    """Arrays and numbers with a common dtype, in which Python numbers have no say where there is an array."""
+    given = [v if type(v) in (int, float, bool) else as_array(v, name) for v in values]
+    dtype = np.result_type(*[v if type(v) in (int, float, bool) else v.dtype for v in given])
+    like = next((v._kind for v in given if isinstance(v, NDArray)), None)
+    arrays = [as_array(np.asarray(v, dtype) if type(v) in (int, float, bool) else v, name, like) for v in given]
+    return [v if v.dtype == dtype else v.astype(dtype) for v in arrays]
 
 
 def stored(result: NDArray, out: ndarray | None, op: str) -> Any:

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ..core.registry import operators
-from ..errors import AttrError, ShapeError
+from ..errors import AttrError, DTypeError, ShapeError
 from .array import as_array, ndarray
 from .creation import from_numpy_values, zeros_like
-from .manipulation import axis_of, concatenate, ravel, reshape, together
+from .manipulation import atleast_1d, axis_of, concatenate, ravel, reshape, together
 from .products import matmul
 from .reductions import average, sum
 from .selection import where
@@ -29,6 +29,10 @@ def diff(a, n=1, axis=-1, prepend=None, append=None) -> ndarray:
     """Differences of neighbours along an axis, `n` times."""
     x = as_array(a, "diff")
     k = axis_of(axis, x.ndim, "diff")
+    if n <= 0:
+        if n < 0:
+            raise AttrError(f"diff: n must not be negative, got {n}")
+        return x
     parts = []
     for value in (prepend, x, append):
         if value is not None:
@@ -45,8 +49,14 @@ def diff(a, n=1, axis=-1, prepend=None, append=None) -> ndarray:
 def ediff1d(ary, to_end=None, to_begin=None) -> ndarray:
     """Differences of neighbours in the flattened array."""
     x = ravel(as_array(ary, "ediff1d"))
-    ends = [None if e is None else ravel(as_array(e, "ediff1d", x._kind)) for e in (to_begin, to_end)]
+    ends = [None if e is None else _end(ravel(as_array(e, "ediff1d", x._kind)), x.dtype) for e in (to_begin, to_end)]
     return concatenate([e for e in (ends[0], diff(x), ends[1]) if e is not None])
+
+
+def _end(value: ndarray, dtype: np.dtype) -> ndarray:
+    if not np.can_cast(value.dtype, dtype, "same_kind"):
+        raise DTypeError(f"ediff1d: ends of dtype {value.dtype} cannot be joined to differences of dtype {dtype}")
+    return value.astype(dtype)
 
 
 def gradient(f, *varargs, axis=None, edge_order=1) -> Any:
@@ -69,17 +79,23 @@ def _slope(x: ndarray, k: int, spacing, edge_order: int) -> ndarray:
     n = x.shape[k]
     if n < edge_order + 1:
         raise ShapeError(f"gradient: at least {edge_order + 1} elements are needed along axis {k}, got {n}")
-    step = as_array(spacing, "gradient", x._kind)
-    coordinates = step if step.ndim == 1 else as_array(np.arange(n, dtype=x.dtype), "gradient", x._kind) * step
-    h = reshape(diff(coordinates), (-1,) + (1,) * (x.ndim - k - 1))
-    rise = diff(x, axis=k) / h
-    hb, ha = h[:-1], h[1:]
-    before, after = _part(rise, k, None, -1), _part(rise, k, 1, None)
-    middle = (before * ha + after * hb) / (ha + hb)
+    step = spacing if type(spacing) in (int, float) else as_array(spacing, "gradient", x._kind)
+    if isinstance(step, ndarray) and step.ndim:
+        if step.shape != (n,):
+            raise ShapeError(f"gradient: {n} coordinates along axis {k} are expected, got the shape {step.shape}")
+        h = reshape(diff(step), (-1,) + (1,) * (x.ndim - k - 1))
+        rise = diff(x, axis=k) / h
+        hb, ha = h[:-1], h[1:]
+        middle = (_part(rise, k, None, -1) * ha + _part(rise, k, 1, None) * hb) / (ha + hb)
+        extra: Any = (h[0] / (h[0] + h[1]), h[-1] / (h[-1] + h[-2])) if edge_order == 2 else ()
+    else:
+        rise = diff(x, axis=k) / step
+        middle = (_part(x, k, 2, None) - _part(x, k, None, -2)) / (2 * step)
+        extra = (0.5, 0.5)
     first, last = _part(rise, k, 0, 1), _part(rise, k, n - 2, n - 1)
     if edge_order == 2:
-        first = first + (first - _part(rise, k, 1, 2)) * h[0] / (h[0] + h[1])
-        last = last + (last - _part(rise, k, n - 3, n - 2)) * h[-1] / (h[-1] + h[-2])
+        first = first + (first - _part(rise, k, 1, 2)) * extra[0]
+        last = last + (last - _part(rise, k, n - 3, n - 2)) * extra[1]
     return concatenate([first, middle, last], k)
 
 
@@ -108,7 +124,10 @@ def interp(x, xp, fp, left=None, right=None, period=None) -> ndarray:
     else:
         k = np.clip(np.searchsorted(places.asnumpy(), at.asnumpy(), "right") - 1, 0, places.size - 2)
         low, high = places[k], places[k + 1]
-        found = values[k] + (at - low) * ((values[k + 1] - values[k]) / (high - low))
+        slope = (values[k + 1] - values[k]) / (high - low)
+        found = values[k] + (at - low) * slope
+        # An infinite slope times 0: the other end has the value, as in NumPy.
+        found = where(UFUNCS["isnan"](found), values[k + 1] + (at - high) * slope, found)
     found = where(at < places[0], values[0] if left is None else left, found)
     return where(at > places[-1], values[-1] if right is None else right, found)
 
@@ -118,6 +137,8 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * np.pi) -> ndarray:
     x = as_array(p, "unwrap")
     k = axis_of(axis, x.ndim, "unwrap")
     values = x.asnumpy()
+    if isinstance(period, ndarray):
+        raise DTypeError("unwrap: period must be a number, it is not differentiated")
     whole = np.unwrap(values, discont, axis, period=period) - values
     return x + from_numpy_values(np.round(whole / period) * period).astype(x.dtype) if x.size and k >= 0 else x
 
@@ -147,7 +168,9 @@ def polyadd(a1, a2) -> ndarray:
 
 def polysub(a1, a2) -> ndarray:
     """The difference of two polynomials."""
-    return polyadd(a1, -as_array(a2, "polysub"))
+    a, b = together("polysub", [ravel(a1), ravel(a2)])
+    n = max(a.size, b.size)
+    return _padded(a, n) - _padded(b, n)
 
 
 def polymul(a1, a2) -> ndarray:
@@ -176,7 +199,9 @@ def polyint(p, m=1, k=0.0) -> ndarray:
 
 def convolve(a, v, mode="full") -> ndarray:
     """Discrete convolution of two vectors."""
-    x, w = together("convolve", [ravel(a), ravel(v)])
+    x, w = together("convolve", [atleast_1d(a), atleast_1d(v)])
+    if x.ndim > 1 or w.ndim > 1:
+        raise ShapeError(f"convolve: vectors are expected, got the shapes {x.shape} and {w.shape}")
     if x.size < w.size:
         x, w = w, x
     if not w.size:
@@ -184,8 +209,12 @@ def convolve(a, v, mode="full") -> ndarray:
     n, m = x.size, w.size
     end = from_numpy_values(np.zeros(m - 1, x.dtype))
     long = concatenate([end, x, end])
-    windows = long[np.arange(n + m - 1)[:, None] + np.arange(m)[::-1]]
-    found = matmul(windows, w)
+    places = np.arange(n + m - 1)[:, None] + np.arange(m)[::-1]
+    windows = long[places]
+    if x._kind.traced or (np.isfinite(x._view()).all() and np.isfinite(w._view()).all()):
+        found = matmul(windows, w)
+    else:  # what is not finite must not meet the zeros beyond the ends
+        found = sum(where((places >= m - 1) & (places < n + m - 1), windows * w, zeros_like(windows)), 1)
     if mode == "full":
         return found
     if mode == "same":
@@ -198,7 +227,7 @@ def convolve(a, v, mode="full") -> ndarray:
 
 def correlate(a, v, mode="valid") -> ndarray:
     """Cross-correlation of two vectors."""
-    x, w = together("correlate", [ravel(a), ravel(v)])
+    x, w = together("correlate", [atleast_1d(a), atleast_1d(v)])
     if x.size < w.size and mode != "full":
         return correlate(w, x, mode)[::-1]
     return convolve(x, w[::-1], mode)
@@ -210,7 +239,7 @@ def correlate(a, v, mode="valid") -> ndarray:
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None) -> ndarray:
     """The covariance matrix of variables, the rows of `m` unless `rowvar` is false."""
     x = as_array(m, "cov")
-    x = x if x._kind.dtype.is_float else x.astype(np.float64)
+    x = x.astype(np.float64) if x.dtype != np.float64 else x
     if x.ndim > 2:
         raise ShapeError(f"cov: a vector or a matrix is expected, got the shape {x.shape}")
 
@@ -251,8 +280,8 @@ def corrcoef(x, y=None, rowvar=True) -> ndarray:
     return c / (d[:, None] * d)
 
 
-def histogram(a, bins=10, range=None, weights=None, density=False) -> tuple[ndarray, ndarray]:
-    """How many elements are in each bin, and the edges of the bins; weights are differentiated."""
+def histogram(a, bins=10, range=None, density=None, weights=None) -> tuple[ndarray, ndarray]:
+    """How many elements are in each bin, and the edges of the bins; weights and edges are differentiated."""
     x = ravel(as_array(a, "histogram"))
     edges = np.histogram_bin_edges(x.asnumpy(), bins.asnumpy() if isinstance(bins, ndarray) else bins, range)
     k = np.searchsorted(edges, x.asnumpy(), "right") - 1
@@ -262,9 +291,16 @@ def histogram(a, bins=10, range=None, weights=None, density=False) -> tuple[ndar
         found = from_numpy_values(np.bincount(k[inside], minlength=len(edges) - 1))
     else:
         found = bincount(k[inside], ravel(as_array(weights, "histogram"))[inside], len(edges) - 1)
-    if density:
-        found = found / (np.diff(edges) * sum(found))
-    return found, from_numpy_values(edges)
+    ends = from_numpy_values(edges)
+    if isinstance(bins, ndarray):
+        ends = bins.astype(ends.dtype)
+    elif isinstance(bins, int) and range is None and x.size and x._kind.dtype.is_float:
+        low, high = x.min(), x.max()
+        if bool(low < high):  # the edges follow the smallest and the greatest element
+            places = np.linspace(0.0, 1.0, bins + 1)
+            follows = low * (1 - places) + high * places
+            ends = ends + (follows - follows.detach())
+    return (found / (diff(ends) * sum(found)) if density else found), ends
 
 
 def bincount(x, weights=None, minlength=0) -> ndarray:

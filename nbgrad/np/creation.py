@@ -12,8 +12,10 @@ from ..core.conventions import NUMPY
 from ..core.dtypes import as_dtype
 from ..core.registry import operators
 from ..core.shapes import as_shape
+from ..errors import ShapeError
 from ..operators.cast import cast
-from .array import as_array, ndarray
+from .array import as_array, ndarray, stacked, with_common_dtype
+from .manipulation import broadcast_to
 
 __all__ = ["arange", "array", "asarray", "empty", "empty_like", "eye", "from_numpy_values", "full", "full_like",
            "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "vander",
@@ -26,44 +28,37 @@ def from_numpy_values(values: np.ndarray, dtype: Any = None, device: Context | N
     return found
 
 
-def _stacked(values: Any) -> Any:
-    """Nested sequences with arrays of ours in them, as an array that depends on them; else the values."""
-    if isinstance(values, list | tuple) and _holds_arrays(values):
-        return operators["stack"].call(*[array(v) for v in values], axis=0)
-    return values
-
-
-def _holds_arrays(values: Any) -> bool:
-    return isinstance(values, NDArray) or (isinstance(values, list | tuple) and any(map(_holds_arrays, values)))
-
-
-def array(object, dtype=None, *, copy: bool = True, ndmin: int = 0, device: Context | None = None) -> ndarray:
+def array(object, dtype=None, *, copy: bool | None = True, ndmin: int = 0, device: Context | None = None) -> ndarray:
     """An array with the values of numbers, nested sequences, NumPy arrays or arrays of this class.
 
     Sequences may hold arrays of this class, on which the result depends: ``np.array([x[0] * 2, x[1]])``. Of an array
-    the result is a copy, which is recorded.
+    the result is a copy, which is recorded; without `copy` only where the dtype or device is another.
     """
-    values = _stacked(object)
+    values = stacked(object, "array")
+    if copy is False and not (isinstance(values, ndarray) and (dtype is None or values.dtype == as_dtype(dtype).np)):
+        raise ValueError("array: a copy is needed, which copy=False forbids; use copy=None, or np.asarray")
     if isinstance(values, ndarray):
         kind = values._kind if dtype is None else values._kind.of(as_dtype(dtype))
         kind = kind if device is None else kind.on(usable(device))
         found: Any = cast(values, kind) if copy or values._kind is not kind else values
     else:
         values = as_array(values, "array") if isinstance(values, NDArray) else values
+        if dtype is not None and isinstance(values, int | float | list | tuple):  # which NumPy checks to be in range
+            values = np.array(values, as_dtype(dtype).np)
         found = from_value(values, dtype=dtype, ctx=usable(device), conventions=NUMPY)
     return found.reshape((1,) * (ndmin - found.ndim) + found.shape) if found.ndim < ndmin else found
 
 
 def asarray(a, dtype=None, *, copy: bool | None = None, device: Context | None = None) -> ndarray:
     """`a` as an array of this class; itself if it is one of that dtype, unless a copy is asked for."""
-    return array(a, dtype, copy=bool(copy), device=device)
+    return array(a, dtype, copy=copy, device=device)
 
 
 def full(shape, fill_value, dtype=None, *, device: Context | None = None) -> ndarray:
     """An array of one value; the dtype is that of the value by default."""
     if isinstance(fill_value, NDArray):
-        found = operators["broadcast_to"].call(as_array(fill_value, "full"), shape=as_shape(shape))
-        return found if dtype is None else found.astype(dtype)
+        found = broadcast_to(as_array(fill_value, "full"), as_shape(shape))
+        return array(found, dtype, copy=None if found is not fill_value else True)
     return from_numpy_values(np.full(as_shape(shape), fill_value), dtype, device)
 
 
@@ -112,7 +107,7 @@ def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis
         values, step = np.linspace(start, stop, num, endpoint=endpoint, retstep=True, axis=axis)
         found = from_numpy_values(values, dtype, device)
         return (found, float(step)) if retstep else found
-    first, last = as_array(start, "linspace"), as_array(stop, "linspace")
+    first, last = with_common_dtype("linspace", start, stop)
     step = (last - first) / max(num - bool(endpoint), 1)
     k = arange(num, dtype=step.dtype).reshape((num,) + (1,) * step.ndim)
     found = first + k * step
@@ -131,7 +126,7 @@ def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0) -> ndarray
     """Numbers from `start` to `stop`, each the same multiple of the one before."""
     if not isinstance(start, NDArray) and not isinstance(stop, NDArray):
         return from_numpy_values(np.geomspace(start, stop, num, endpoint, axis=axis), dtype)
-    first, last = as_array(start, "geomspace"), as_array(stop, "geomspace")
+    first, last = with_common_dtype("geomspace", start, stop)
     found = linspace(first.log(), last.log(), num, endpoint, axis=axis).exp()
     return found if dtype is None else found.astype(dtype)
 
@@ -159,6 +154,9 @@ def indices(dimensions, dtype=int) -> ndarray:
 def vander(x, N=None, increasing=False) -> ndarray:
     """Powers of each number, one row each, the highest first unless `increasing`."""
     x = as_array(x, "vander")
+    if x.ndim != 1:
+        raise ShapeError(f"vander: a vector is expected, got the shape {x.shape}")
+    x = x.astype(np.promote_types(x.dtype, int))
     n = x.size if N is None else N
     powers = np.arange(n) if increasing else np.arange(n)[::-1]
     columns = [x ** int(p) if p else ones_like(x) for p in powers]

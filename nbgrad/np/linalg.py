@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.registry import operators
-from ..errors import AttrError, ShapeError
+from ..errors import AttrError, LinAlgError, ShapeError
 from . import manipulation as _m
 from . import selection as _s
 from .array import as_array, ndarray, stored
 from .creation import eye
-from .products import cross, diagonal, matmul, outer, tensordot, trace, vecdot
+from .products import cross, matmul, outer, tensordot, vecdot
 from .reductions import max as _max
 from .reductions import min as _min
 from .reductions import sum as _sum
 from .ufuncs import UFUNCS as _u
 
-__all__ = ["cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq", "matmul", "matrix_norm",
-           "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm", "outer", "pinv", "qr", "slogdet",
-           "solve", "svd", "svdvals", "tensordot", "trace", "vecdot", "vector_norm"]  # fmt: skip
+__all__ = ["LinAlgError", "cholesky", "cond", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "lstsq",
+           "matmul", "matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm",
+           "outer", "pinv", "qr", "slogdet", "solve", "svd", "svdvals", "tensordot", "trace", "vecdot",
+           "vector_norm"]  # fmt: skip
 
 matrix_transpose = _m.matrix_transpose
 
@@ -46,11 +48,21 @@ class SVDResult(NamedTuple):
     Vh: ndarray
 
 
+def diagonal(x, /, *, offset=0) -> ndarray:
+    """A diagonal of each matrix, as a new last axis."""
+    return _s.diagonal(x, offset, -2, -1)
+
+
+def trace(x, /, *, offset=0, dtype=None) -> ndarray:
+    """The sum of a diagonal of each matrix."""
+    return _sum(diagonal(x, offset=offset), -1, dtype)
+
+
 def _matrix(a: Any, name: str, square: bool = True) -> ndarray:
     x = as_array(a, f"linalg.{name}")
     if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
         what = "square matrices" if square else "matrices"
-        raise np.linalg.LinAlgError(f"{name}: {what} are expected, got an array of shape {x.shape}")
+        raise LinAlgError(f"{name}: {what} are expected, got an array of shape {x.shape}")
     return x if x._kind.dtype.is_float else x.astype(np.float64)
 
 
@@ -159,7 +171,8 @@ def matrix_power(a, n) -> ndarray:
     """The product of `n` times the same matrix; of the inverse for negative `n`."""
     x = as_array(a, "linalg.matrix_power")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise np.linalg.LinAlgError(f"matrix_power: square matrices are expected, got the shape {x.shape}")
+        raise LinAlgError(f"matrix_power: square matrices are expected, got the shape {x.shape}")
+    n = index(n)
     if n < 0:
         x, n = inv(x), -n
     found = None
@@ -222,9 +235,11 @@ def vector_norm(x, /, *, axis=None, keepdims=False, ord=2) -> ndarray:
             if a.size
             else _sum(a, axis, keepdims=keepdims)
         )
+    if not isinstance(ord, int | float | np.number):
+        raise AttrError(f"norm: ord {ord!r} is no norm of vectors; give a number, inf or -inf")
     size = _u["abs"](a)
     if ord == np.inf:
-        return _max(size, axis, keepdims=keepdims)
+        return _max(size, axis, keepdims=keepdims, initial=0)
     if ord == -np.inf:
         return _min(size, axis, keepdims=keepdims)
     if ord == 0:
@@ -274,8 +289,11 @@ def cond(x, p=None) -> ndarray:
     a = _matrix(x, "cond", False)
     if p is None or p in (2, -2):
         values = svdvals(a)
-        return values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
-    return norm(a, p, (-2, -1)) * norm(inv(a), p, (-2, -1))
+        found = values[..., -1] / values[..., 0] if p == -2 else values[..., 0] / values[..., -1]
+    else:
+        found = norm(a, p, (-2, -1)) * norm(inv(a), p, (-2, -1))
+    lost = _u["isnan"](found) & ~_u["isnan"](a).any((-2, -1))  # 0 over 0
+    return _s.where(lost, np.inf, found)
 
 
 def matrix_rank(A, tol=None) -> ndarray:
@@ -283,6 +301,8 @@ def matrix_rank(A, tol=None) -> ndarray:
     x = as_array(A, "linalg.matrix_rank")
     if x.ndim < 2:
         return (x != 0).any().astype(np.int64)
+    if not x.size:
+        return _sum(x != 0, (-2, -1))
     values = svdvals(x)
     limit = (
         _max(values, -1, keepdims=True) * float(max(x.shape[-2:]) * np.finfo(values.dtype).eps) if tol is None else tol

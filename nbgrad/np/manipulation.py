@@ -12,7 +12,7 @@ import numpy as np
 from ..core.registry import operators
 from ..errors import AttrError, ShapeError
 from ..kernels.shape import reshape as _to_shape
-from .array import as_array, ndarray, stored
+from .array import as_array, ndarray, stored, with_common_dtype
 
 __all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "axis_of", "block",
            "broadcast_arrays", "broadcast_to", "column_stack", "concat", "concatenate", "dsplit",
@@ -33,8 +33,7 @@ def together(name: str, arrays: Sequence) -> list[ndarray]:
     found = [as_array(a, name) for a in arrays]
     if not found:
         raise ShapeError(f"{name}: at least one array is needed")
-    dtype = np.result_type(*[x.dtype for x in found])
-    return [x if x.dtype == dtype else x.astype(dtype) for x in found]
+    return with_common_dtype(name, *found)
 
 
 # Shapes.
@@ -134,10 +133,15 @@ atleast_3d = _at_least("atleast_3d", 3, lambda s: (1, *s, 1) if len(s) == 1 else
 
 
 def broadcast_to(array, shape) -> ndarray:
-    """An array repeated to a shape; a copy."""
-    x = as_array(array, "broadcast_to")
-    wanted = tuple(shape) if isinstance(shape, tuple | list) else (shape,)
-    return operators["broadcast_to"].call(reshape(x, (1,) * (len(wanted) - x.ndim) + x.shape), shape=wanted)
+    """An array repeated to a shape; a copy, unless it has that shape."""
+    given = as_array(array, "broadcast_to")
+    wanted = tuple(index(n) for n in shape) if isinstance(shape, tuple | list) else (index(shape),)
+    x = reshape(given, (1,) * (len(wanted) - given.ndim) + given.shape)
+    if x.ndim > len(wanted) or any(n < 0 or n != m != 1 for n, m in zip(wanted, x.shape, strict=True)):
+        raise ShapeError(f"broadcast_to: an array of shape {given.shape} cannot be given the shape {wanted}")
+    if 0 in wanted:  # which the operator reads as "the length that is there"
+        x = x[tuple(slice(0, min(n, m)) for n, m in zip(wanted, x.shape, strict=True))]
+    return x if x.shape == wanted else operators["broadcast_to"].call(x, shape=wanted)
 
 
 def broadcast_arrays(*args) -> tuple[ndarray, ...]:

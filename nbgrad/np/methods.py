@@ -12,6 +12,7 @@ from ..autodiff.constants import carries_gradient
 from ..errors import DTypeError, LostGradientError
 from ..kernels import creation as _creation
 from ..kernels import subscript
+from ..protocols import in_place
 from . import linalg, manipulation, products, reductions, selection
 from .array import as_np, ndarray
 from .ufuncs import UFUNCS
@@ -40,7 +41,43 @@ def _item(self: ndarray, *index) -> Any:
     return self._view().item(*index)
 
 
+def _sort(self: ndarray, axis=-1, kind=None, order=None, *, stable=None) -> None:
+    """Sort the elements along an axis, in place."""
+    self[...] = reductions.sort(self, axis, kind, order, stable=stable)
+
+
+def _fill(self: ndarray, value) -> None:
+    """Set all elements to a number, in place."""
+    self[...] = value
+
+
+def _truth(key: Any) -> bool | None:
+    """Whether a subscript is a single bool, which selects everything, along a new axis, or nothing; None for others."""
+    if isinstance(key, tuple):
+        if any(isinstance(part, bool | np.bool_) for part in key):
+            raise IndexError("a bool beside other indices is not supported; give it alone, or a mask")
+        return None
+    return bool(key) if isinstance(key, bool | np.bool_) else None
+
+
+def _setitem(self: ndarray, key, value) -> None:
+    truth = _truth(key)
+    kind = self._kind.dtype
+    if not kind.is_float and not isinstance(value, NDArray | np.ndarray):
+        value = np.asarray(value, kind.np) if _plain(value) else value  # which NumPy checks to be in range
+    if truth is not False:
+        subscript.setitem(self, ... if truth else key, value)
+
+
+def _plain(value: Any) -> bool:
+    return isinstance(value, int | float) or (isinstance(value, list | tuple) and all(map(_plain, value)))
+
+
 def _getitem(self: ndarray, key) -> Any:
+    truth = _truth(key)
+    if truth is not None:
+        whole = manipulation.expand_dims(self, 0)
+        return whole.copy() if truth else subscript.getitem(whole, slice(0))
     for part in key if isinstance(key, tuple) else (key,):
         if isinstance(part, NDArray) and part._kind.dtype.is_float:
             raise IndexError("arrays used as indices must be of integer or bool dtype, not float")
@@ -50,8 +87,8 @@ def _getitem(self: ndarray, key) -> Any:
 def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs, **kwargs) -> Any:
     """NumPy's ufuncs of arrays of this class: the functions of this package."""
     known = UFUNCS.get(ufunc.__name__) if getattr(np, ufunc.__name__, None) is ufunc else None
-    if ufunc is np.matmul:
-        known = products.matmul
+    if ufunc in _PRODUCTS:
+        known = _PRODUCTS[ufunc]
     if known is None:
         return NotImplemented if any(_foreign(x) for x in inputs) else _refuse(ufunc.__name__)
     out = kwargs.get("out")
@@ -59,6 +96,9 @@ def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs, **kwargs)
         del kwargs["out"]
         return _stored(_call(known, method, inputs, kwargs), out[0], ufunc.__name__)
     return _call(known, method, inputs, kwargs)
+
+
+_PRODUCTS = {getattr(np, n): getattr(products, n) for n in ("matmul", "vecdot", "matvec", "vecmat") if hasattr(np, n)}
 
 
 def _call(known: Any, method: str, inputs: tuple, kwargs: dict) -> Any:
@@ -101,7 +141,7 @@ def _array_function(self: ndarray, function: Callable, types, args: tuple, kwarg
 
 
 _FROM = {
-    reductions: "all any argmax argmin argsort cumprod cumsum max mean min prod sort std sum var",
+    reductions: "all any argmax argmin argsort cumprod cumsum max mean min prod std sum var",
     manipulation: "ravel squeeze swapaxes",
     selection: "choose clip diagonal nonzero repeat round take",
     products: "dot trace",
@@ -125,13 +165,17 @@ def attach(names: dict[str, Any]) -> None:
         "conj": lambda self: UFUNCS["real"](self),
         "conjugate": lambda self: UFUNCS["real"](self),
         "flatten": lambda self, order="C": manipulation.ravel(self, order).copy(),
+        "fill": _fill,
         "reshape": _reshape,
+        "sort": _sort,
         "transpose": _transpose,
         "astype": _astype,
         "item": _item,
         "__getitem__": _getitem,
+        "__setitem__": _setitem,
         "__matmul__": lambda self, other: products.matmul(self, other),
         "__rmatmul__": lambda self, other: products.matmul(other, self),
+        "__imatmul__": in_place.operator("matmul", lambda self, other: products.matmul(self, other)),
         "__array_ufunc__": _array_ufunc,
         "__array_function__": _array_function,
         "__round__": lambda self, ndigits=0: selection.round(self, ndigits or 0),

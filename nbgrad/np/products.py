@@ -28,6 +28,8 @@ def matmul(x1, x2, /, out=None) -> ndarray:
     a, b = together("matmul", (x1, x2))
     if a.ndim == 0 or b.ndim == 0:
         raise ShapeError("matmul: operands need at least one axis; use * for scalars")
+    if a.shape[-1] != b.shape[max(b.ndim - 2, 0)]:
+        raise ShapeError(f"matmul: the last axis of {a.shape} and the first of the matrix {b.shape} differ in length")
     found: Any = linear.matmul_operator(a, b)
     return stored(_scalar(found) if a.ndim == b.ndim == 1 else found, out, "matmul")
 
@@ -57,7 +59,8 @@ def inner(a, b) -> ndarray:
 def vecdot(x1, x2, /, *, axis=-1) -> ndarray:
     """The sum of products along an axis."""
     a, b = together("vecdot", (x1, x2))
-    return sum(moveaxis(a, axis, -1) * moveaxis(b, axis, -1), -1)
+    products = moveaxis(a, axis, -1) * moveaxis(b, axis, -1)
+    return products.any(-1) if a.dtype == bool else sum(products, -1, a.dtype)
 
 
 def matvec(x1, x2, /) -> ndarray:
@@ -103,7 +106,11 @@ def einsum(subscripts, *operands, out=None, optimize=True) -> ndarray:
     if not isinstance(subscripts, str):
         raise ShapeError("einsum: the subscripts must be a string, as 'ij,jk->ik'")
     arrays = together("einsum", operands)
-    return stored(operators["einsum"].call(subscripts, *arrays, optimize=bool(optimize)), out, "einsum")
+    bools = arrays[0].dtype == bool  # sums of which are whether any is true
+    found = operators["einsum"].call(
+        subscripts, *[x.astype(np.int64) if bools else x for x in arrays], optimize=bool(optimize)
+    )
+    return stored(found != 0 if bools else found, out, "einsum")
 
 
 def kron(a, b) -> ndarray:

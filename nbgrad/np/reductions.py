@@ -12,6 +12,7 @@ from ..core.registry import operators
 from ..errors import AttrError, DTypeError
 from .array import as_array, ndarray, stored
 from .creation import from_numpy_values
+from .manipulation import broadcast_to
 from .ufuncs import METHODS, UFUNCS
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "count_nonzero", "cumprod",
@@ -84,8 +85,11 @@ def _extreme(name: str, pick: str) -> Callable:
         if where is not True and initial is None:
             raise AttrError(f"{name}: where needs initial, the value if there is nothing to choose from")
         x = _operand(name, x, None, where, initial)
-        if initial is not None and not x.size:
-            return sum(x, axis=axis, keepdims=keepdims).astype(x.dtype) + np.asarray(initial, x.dtype)[()]
+        if initial is not None:
+            initial = as_array(initial, name, x._kind).astype(x.dtype)
+            if not x.size:
+                shape = sum(x, axis=axis, keepdims=keepdims).shape
+                return stored(broadcast_to(initial, shape), out, name)
         x = _reduced(name, x, axis, keepdims)
         return stored(x if initial is None else UFUNCS[pick](x, initial), out, name)
 
@@ -132,11 +136,14 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True) -> n
     if where is not True:
         mask = as_array(where, "mean")
         x = as_array(a, "mean")
-        whole = operators["broadcast_to"].call(_aligned(mask, x.ndim), shape=x.shape).astype(np.float64)
+        whole = broadcast_to(mask, x.shape).astype(np.float64)
         return stored(
             sum(x, axis, dtype, keepdims=keepdims, where=where) / sum(whole, axis, keepdims=keepdims), out, "mean"
         )
-    return stored(_reduced("mean", _operand("mean", a, dtype), axis, keepdims), out, "mean")
+    x = _operand("mean", a, dtype)
+    if x.dtype == np.float16:  # the sum may be too great for it
+        return stored(_reduced("mean", x.astype(np.float32), axis, keepdims).astype(np.float16), out, "mean")
+    return stored(_reduced("mean", x, axis, keepdims), out, "mean")
 
 
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=None) -> ndarray:
@@ -148,7 +155,7 @@ def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correctio
 
 def _variance(x: ndarray, axis, ddof, keepdims) -> ndarray:
     if isinstance(axis, tuple) and not axis:
-        return x * 0.0
+        return x * 0.0 / float(_builtin_max(1 - ddof, 0))
     if isinstance(ddof, int) and ddof >= 0 and _count(x, axis) > ddof:
         return operators["var"].call(x, axis=axis, keepdims=bool(keepdims), ddof=ddof)
     deviation = x - mean(x, axis, keepdims=True)
@@ -239,8 +246,10 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False) -> An
             raise AttrError("average: weights of another shape must be a vector along axis")
         shape = [1] * x.ndim
         shape[axis] = w.size
-        w = w.reshape(tuple(shape)) + x * 0
+        w = broadcast_to(w.reshape(tuple(shape)), x.shape)
     total = sum(w, axis, keepdims=keepdims)
+    if not total._kind.traced and (total._view() == 0).any():
+        raise ZeroDivisionError("average: the weights add up to zero")
     found = sum(x * w, axis, keepdims=keepdims) / total
     return (found, total) if returned else found
 
@@ -281,13 +290,21 @@ def _where_any(found: ndarray, x: ndarray, axis, keepdims) -> ndarray:
     return operators["where"].call(all(UFUNCS["isnan"](x), axis, keepdims=keepdims), *reversed(_both(found, np.nan)))
 
 
+def _check_not_all_nan(a, axis, name: str) -> None:
+    x = as_array(a, name)
+    if x._kind.dtype.is_float and not x._kind.traced and np.isnan(x._view()).all(axis).any():
+        raise ValueError(f"{name}: all elements along an axis are NaN")
+
+
 def nanargmax(a, axis=None, *, keepdims=False) -> ndarray:
     """Index of the greatest element that is not NaN."""
+    _check_not_all_nan(a, axis, "nanargmax")
     return argmax(_without_nan(as_array(a, "nanargmax"), -np.inf), axis, keepdims=keepdims)
 
 
 def nanargmin(a, axis=None, *, keepdims=False) -> ndarray:
     """Index of the smallest element that is not NaN."""
+    _check_not_all_nan(a, axis, "nanargmin")
     return argmin(_without_nan(as_array(a, "nanargmin"), np.inf), axis, keepdims=keepdims)
 
 
@@ -310,29 +327,40 @@ def nanvar(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False) -> ndarra
     if not x._kind.dtype.is_float:
         return var(x, axis, ddof=ddof, keepdims=keepdims)
     deviation = x - nanmean(x, axis, keepdims=True)
-    return stored(
-        nansum(deviation * deviation, axis, keepdims=keepdims) / (_numbers(x, axis, keepdims) - ddof), out, "nanvar"
-    )
+    degrees = _numbers(x, axis, keepdims) - ddof
+    found = nansum(deviation * deviation, axis, keepdims=keepdims) / degrees
+    choices = _both(found, np.nan)
+    return stored(operators["where"].call(degrees > 0, *choices), out, "nanvar")
 
 
 def nanstd(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False) -> ndarray:
     """Standard deviation of the elements along axes that are not NaN."""
-    return stored(UFUNCS["sqrt"](nanvar(a, axis, dtype, None, ddof, keepdims)), out, "nanstd")
+    squared = nanvar(a, axis, dtype, None, ddof, keepdims)
+    one, zero = squared.detach() * 0 + 1, squared.detach() * 0
+    root = UFUNCS["sqrt"](operators["where"].call(squared == 0, one, squared))  # whose derivative at 0 is infinite
+    return stored(operators["where"].call(squared == 0, zero, root), out, "nanstd")
 
 
 # Order.
 
 
-def sort(a, axis=-1, *, stable=None, kind=None, descending=False) -> ndarray:
+def _check_kind(kind, order, name: str) -> None:
+    if kind not in (None, "quicksort", "mergesort", "heapsort", "stable") or order is not None:
+        raise AttrError(f"{name}: kind must be 'quicksort', 'mergesort', 'heapsort' or 'stable', and order None")
+
+
+def sort(a, axis=-1, kind=None, order=None, *, stable=None, descending=False) -> ndarray:
     """The elements in ascending order along an axis, or of the flattened array for None."""
     x = as_array(a, "sort")
+    _check_kind(kind, order, "sort")
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
     return operators["sort"].call(x, axis=axis, is_ascend=not descending)
 
 
-def argsort(a, axis=-1, *, stable=None, kind=None, descending=False) -> ndarray:
+def argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=False) -> ndarray:
     """The indices that sort an array along an axis, int64."""
     x = as_array(a, "argsort")
+    _check_kind(kind, order, "argsort")
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
     return operators["argsort"].call(x, axis=axis, is_ascend=not descending, dtype="int64")
 
@@ -352,6 +380,9 @@ def quantile(a, q, axis=None, *, method="linear", keepdims=False) -> ndarray:
     x = operators["transpose"].call(x, axes=(*axes, *kept)).reshape((-1, *[shape[k] for k in kept]))
     x = sort(x, 0)
     levels = np.asarray(q, np.float64)
+    if type(q) not in (int, float):
+        given = np.asarray(q).dtype
+        x = x.astype(np.promote_types(x.dtype, given if given.kind == "f" else np.float64))
     if levels.size and not (levels.min() >= 0 and levels.max() <= 1):
         raise AttrError("quantile: q must be between 0 and 1")
     place = levels.reshape(-1) * (x.shape[0] - 1)
@@ -359,6 +390,8 @@ def quantile(a, q, axis=None, *, method="linear", keepdims=False) -> ndarray:
     high = np.minimum(low + 1, x.shape[0] - 1)
     weight = as_array((place - low).reshape((-1,) + (1,) * len(kept)).astype(x.dtype), "quantile", x._kind)
     found = x[low] + weight * (x[high] - x[low])
+    if x.shape[0]:  # NaN, which is last, makes all quantiles NaN
+        found = operators["where"].call(UFUNCS["isnan"](x[-1:]), *reversed(_both(found, np.nan)))
     rest = tuple(1 if k in axes else n for k, n in enumerate(shape)) if keepdims else tuple(shape[k] for k in kept)
     return found.reshape(levels.shape + rest)
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from ..arrays.ndarray import NDArray
 from ..core.registry import operators
-from ..errors import AttrError, ShapeError
+from ..errors import AttrError, DTypeError, ShapeError
 from ..kernels.indexing import in_range, integers
 from ..operators.cast import cast
-from .array import as_array, ndarray, stored
+from .array import as_array, ndarray, stored, with_common_dtype
 from .creation import array, from_numpy_values
 from .manipulation import axis_of, broadcast_to, concatenate, moveaxis, ravel, reshape, swapaxes
 from .ufuncs import UFUNCS
@@ -38,7 +38,10 @@ def resize(a, new_shape) -> ndarray:
 
 def tile(A, reps) -> ndarray:
     """An array repeated along each axis."""
-    return operators["tile"].call(as_array(A, "tile"), tuple(reps) if isinstance(reps, tuple | list) else (int(reps),))
+    times = np.atleast_1d(np.asarray(reps))
+    if times.dtype.kind not in "iu" or times.ndim > 1:
+        raise DTypeError(f"tile: reps must be one integer per axis, got {reps!r}")
+    return operators["tile"].call(as_array(A, "tile"), tuple(times.tolist()))
 
 
 def repeat(a, repeats, axis=None) -> ndarray:
@@ -47,7 +50,10 @@ def repeat(a, repeats, axis=None) -> ndarray:
     if axis is None:
         x, axis = ravel(x), 0
     k = axis_of(axis, x.ndim, "repeat")
-    counts = np.broadcast_to(np.asarray(repeats), (x.shape[k],))
+    counts = np.asarray(repeats)
+    counts = np.broadcast_to(counts.astype(np.int64) if not counts.size else counts, (x.shape[k],))
+    if counts.dtype.kind not in "iub" or (counts < 0).any():
+        raise DTypeError(f"repeat: counts must be integers of 0 or more, got {repeats!r}")
     return take(x, np.repeat(np.arange(x.shape[k]), counts), k)
 
 
@@ -94,18 +100,10 @@ def where(condition, x=None, y=None, /) -> Any:
     if x is None or y is None:
         raise TypeError("where: both of x and y must be given, or neither")
     mask = as_array(condition, "where")
-    a, b = _operands("where", x, y)
+    a, b = with_common_dtype("where", x, y)
     shape = np.broadcast_shapes(mask.shape, a.shape, b.shape)
     mask, a, b = (v if v.shape == shape else broadcast_to(v, shape) for v in (mask, a, b))
     return operators["where"].call(mask, a, b)
-
-
-def _operands(name: str, *values) -> list[ndarray]:
-    """Arrays and numbers with a common dtype, in which Python numbers have no say where there is an array."""
-    dtype = np.result_type(*[v if type(v) in (int, float, bool) else as_array(v, name).dtype for v in values])
-    like = next((v._kind for v in values if isinstance(v, ndarray)), None)
-    arrays = [as_array(np.asarray(v, dtype) if type(v) in (int, float, bool) else v, name, like) for v in values]
-    return [v if v.dtype == dtype else v.astype(dtype) for v in arrays]
 
 
 def nonzero(a) -> tuple[ndarray, ...]:
@@ -157,8 +155,10 @@ def choose(a, choices, out=None) -> ndarray:
 
 def select(condlist, choicelist, default=0) -> ndarray:
     """The element of the first choice whose condition holds."""
-    found: Any = default
-    for condition, choice in zip(reversed(condlist), reversed(choicelist), strict=True):
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ShapeError(f"select: {len(condlist)} conditions for {len(choicelist)} choices; at least one is needed")
+    *choices, found = with_common_dtype("select", *choicelist, default)
+    for condition, choice in zip(reversed(condlist), reversed(choices), strict=True):
         found = where(condition, choice, found)
     return found
 
@@ -199,8 +199,15 @@ def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None) -> ndarray:
     if plain and x._kind.dtype.is_float:
         low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
         return stored(operators["clip"].call(x, a_min=low, a_max=high), out, "clip")
+    if not x._kind.dtype.is_float and x.dtype != bool:  # bounds beyond the dtype bind nothing
+        limits = np.iinfo(x.dtype)
+        low, high = (_within(v, limits) for v in (low, high))
     x = x if low is None else UFUNCS["maximum"](x, low)
     return stored(x if high is None else UFUNCS["minimum"](x, high), out, "clip")
+
+
+def _within(bound: Any, limits: np.iinfo) -> Any:
+    return sorted((int(limits.min), bound, int(limits.max)))[1] if type(bound) is int else bound
 
 
 def round(a, decimals=0, out=None) -> ndarray:

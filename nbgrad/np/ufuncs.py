@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray
+from ..arrays.ndarray import NDArray, from_value
+from ..core.conventions import NUMPY
 from ..core.dtypes import as_dtype
 from ..core.registry import operators
 from ..errors import DTypeError
@@ -22,11 +23,13 @@ from ..kernels import unary as _unary  # noqa: F401  # declares operators
 from ..operators.cast import cast
 from ..operators.declare import scalar_forms
 from ..operators.elementwise import Elementwise, derived, fast_binary
+from ..protocols import in_place
 from .array import as_array, ndarray, stored
 
 __all__ = ["METHODS", "UFUNCS", "Ufunc"]
 
 _SCALARS = frozenset({int, float, bool})
+_MISSING: Any = object()
 
 
 class Ufunc:
@@ -52,6 +55,15 @@ class Ufunc:
     def __repr__(self) -> str:
         return f"<ufunc {self.__name__!r}>"
 
+    def __reduce__(self) -> tuple[Callable, tuple]:
+        return _named, (self.__name__,)
+
+    def __copy__(self) -> Ufunc:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Ufunc:
+        return self
+
     def _general(self, operands: tuple, out: Any, where: Any, dtype: Any):
         """The function with all that NumPy's take."""
         name = self.__name__
@@ -66,7 +78,9 @@ class Ufunc:
         if where is not True:
             if out is None:
                 raise DTypeError(f"{name}: where needs out, which has the other elements; or write np.where(...)")
-            result = operators["where"].call(as_array(where, name), result, out)
+            mask = as_array(where, name)
+            mask = mask.reshape((1,) * (out.ndim - mask.ndim) + mask.shape)
+            result = operators["where"].call(operators["broadcast_to"].call(mask, shape=out.shape), result, out)
         return stored(result, out, name)
 
     def _result(self, *operands):
@@ -74,10 +88,13 @@ class Ufunc:
 
     # Methods of ufuncs.
 
-    def reduce(self, a, axis=0, dtype=None, out=None, keepdims=False):
-        """Combine elements along an axis, the first by default; of add, multiply, maximum, minimum and logical ones."""
+    def reduce(self, a, axis=0, dtype=None, out=None, keepdims=False, **options):
+        """Combine elements along an axis, the first by default; of add, multiply, maximum, minimum and logical ones.
+
+        `options` are those of the reduction: ``initial`` and ``where``.
+        """
         a = as_array(a, self.__name__) if dtype is None else as_array(a, self.__name__).astype(dtype)
-        return self._method("reduce")(a, axis=axis, out=out, keepdims=keepdims)
+        return self._method("reduce")(a, axis=axis, out=out, keepdims=keepdims, **options)
 
     def accumulate(self, a, axis=0, dtype=None, out=None):
         """Combine each element along an axis with those before it; of add and multiply."""
@@ -88,10 +105,19 @@ class Ufunc:
         a, b = as_array(a, self.__name__), as_array(b, self.__name__)
         return self(a.reshape(a.shape + (1,) * b.ndim), b)
 
+    def at(self, a, indices, b=None):
+        """Refused: it would change `a` in place."""
+        self._method("at")
+
+    def reduceat(self, array, indices, axis=0, dtype=None, out=None):
+        """Refused."""
+        self._method("reduceat")
+
     def _method(self, name: str) -> Callable:
-        method = METHODS[name].get(self.__name__)
+        method = METHODS.get(name, {}).get(self.__name__)
         if method is None:
-            raise DTypeError(f"{self.__name__}.{name} is not supported; it is there for {', '.join(METHODS[name])}")
+            there = f"; it is there for {', '.join(METHODS[name])}" if name in METHODS else ""
+            raise DTypeError(f"{self.__name__}.{name} is not supported{there}")
         return method
 
 
@@ -144,7 +170,7 @@ class Binary(Ufunc):
         #: The function without keywords, or NotImplemented; the operators of arrays call it.
         self.binary: Callable = fast_binary(rule, self._otherwise, ndarray)
 
-    def __call__(self, x1, x2, /, out=None, *, where=True, dtype=None):
+    def __call__(self, x1, x2=_MISSING, /, out=None, *, where=True, dtype=None):
         """The function of each pair of elements; parameters as for functions of one array, whose shapes broadcast."""
         if out is None and where is True and dtype is None and self.dtype is None:
             result = self.binary(x1, x2)
@@ -157,6 +183,8 @@ class Binary(Ufunc):
 
     def _otherwise(self, a, b, out):
         """The function of two operands that are not both arrays of this class."""
+        if out is not None or b is _MISSING:
+            raise TypeError(f"{self.__name__}: two operands are expected, got {1 if b is _MISSING else 3}")
         if a.__class__ is ndarray and b.__class__ in _SCALARS:
             return self._with_scalar(self._right, a, b)
         if b.__class__ is ndarray and a.__class__ in _SCALARS:
@@ -167,9 +195,16 @@ class Binary(Ufunc):
             if not isinstance(x, NDArray) and (
                 x is None or isinstance(x, str | bytes | dict | set) or type(x).__name__ in ("DataFrame", "Series")
             ):
+                if self.__name__ in ("equal", "not_equal") and (x is None or isinstance(x, str | bytes)):
+                    return self._of_no_number(a, b)
                 return NotImplemented
         like = a._kind if a.__class__ is ndarray else b._kind if b.__class__ is ndarray else None
         return self.rule.apply((as_array(a, self.__name__, like), as_array(b, self.__name__, like)))
+
+    def _of_no_number(self, a, b):
+        """What no element is equal to."""
+        x = a if isinstance(a, NDArray) else b
+        return from_value(np.full(x.shape, self.__name__ == "not_equal"), ctx=x.ctx, conventions=NUMPY)
 
     def _with_scalar(self, form: Callable, x: NDArray, value):
         """The function of an array and a Python number, which takes the dtype of the array if it can."""
@@ -189,8 +224,6 @@ class Binary(Ufunc):
             limits = np.iinfo(kind.dtype.np)
             if not limits.min <= value <= limits.max:
                 raise OverflowError(f"{self.__name__}: the Python integer {value} does not fit {kind.dtype}")
-            if value < 0 and self.__name__ == "power" and form is self._right:
-                raise ValueError("power: integers to negative integer powers are not allowed; use floats")
         op, scalars = form(value)
         if not op.ints and not x._kind.dtype.is_float:
             x = cast(x, x._kind.as_float())
@@ -256,12 +289,37 @@ def _all() -> dict[str, Ufunc]:
     return found | {name: kinds[len(rule.operands)](name, rule) for name, rule in _EXPRESSIONS.items()}
 
 
+def _named(name: str) -> Ufunc:
+    return UFUNCS[name]
+
+
 #: NumPy's elementwise functions, by name.
 UFUNCS: dict[str, Any] = _all()
 UFUNCS["float_power"].dtype = np.float64
 # NumPy refuses these for bools, or gives int8, which would be no truth values.
 for _name in ("floor_divide", "fmod", "mod", "negative", "positive", "power", "sign", "square", "subtract"):
     UFUNCS[_name].rule.of_bools = False
+
+
+class Power(Binary):
+    """The power, of integers not to negative ones."""
+
+    def __init__(self, name: str, rule: Elementwise, forms: tuple[Callable, Callable] | None = None) -> None:
+        super().__init__(name, rule, forms)
+        fast = self.binary
+
+        def binary(x1, x2, out=None):
+            result = fast(x1, x2, out)
+            if result is not NotImplemented and not result._kind.dtype.is_float and not result._kind.traced:
+                exponents = x2._view() if isinstance(x2, NDArray) else np.asarray(x2)
+                if exponents.size and exponents.min() < 0:
+                    raise ValueError("power: integers to negative integer powers are not allowed; use floats")
+            return result
+
+        self.binary = binary
+
+
+UFUNCS["power"] = UFUNCS["pow"] = Power("power", UFUNCS["power"].rule, operators["power"].scalar_forms)
 UFUNCS["conj"] = UFUNCS["conjugate"] = UFUNCS["real"]
 
 _OPERATORS = {
@@ -305,9 +363,12 @@ def _attach() -> None:
         setattr(ndarray, f"__{short}__", UFUNCS[name].binary)
     for short, name in _OPERATORS.items():
         setattr(ndarray, f"__r{short}__", _reflected(UFUNCS[name].binary))
+        setattr(ndarray, f"__i{short}__", in_place.operator(name, UFUNCS[name].binary))
     for short, name in _LOGICAL.items():
-        setattr(ndarray, f"__{short}__", _logical(name))
-        setattr(ndarray, f"__r{short}__", _logical(name))
+        method = _logical(name)
+        setattr(ndarray, f"__{short}__", method)
+        setattr(ndarray, f"__r{short}__", method)
+        setattr(ndarray, f"__i{short}__", in_place.operator(name, method))
     more: dict[str, Any] = {
         "__abs__": lambda self: UFUNCS["abs"](self),
         "__invert__": _invert,

@@ -6,12 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..arrays.launch import common_conventions
 from ..arrays.ndarray import NDArray
 from ..autodiff import tracing
 from ..autodiff.writes import check_target, overwrite
 from ..core.dtypes import convertible, describe_argument
 from ..core.registry import operators, register
 from ..errors import DTypeError, ShapeError
+from .cast import reinterpreted
 from .documentation import complete_docstring
 from .samples import Sample
 
@@ -106,6 +108,8 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
         return result
     tracing.check_write(op)
     as_array(out, op, "out")
+    common_conventions([out._kind, result._kind], op)
+    result = reinterpreted(result, out._kind.conventions)
     if out._shape != result._shape or out._kind is not result._kind:
         raise ShapeError(
             f"{op}: out must have shape {result._shape} and dtype {result._kind.dtype}, "

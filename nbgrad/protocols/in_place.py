@@ -10,16 +10,18 @@ from ..arrays.launch import cast_into
 from ..arrays.ndarray import NDArray
 from ..autodiff import tracing
 from ..autodiff.state import state
-from ..core.registry import operators
-from ..errors import ShapeError
+from ..core.conventions import MXNET
+from ..errors import DTypeError, ShapeError
 from ..kernels.subscript import check_write
 
 __all__ = ["operator"]
 
 
-def operator(name: str) -> Callable:
-    """The method of an in-place operator: `y` is broadcast to `x`, and the result cast to the dtype of `x`."""
-    call = operators[name].operator
+def operator(name: str, call: Callable) -> Callable:
+    """The method of an in-place operator: `y` is broadcast to `x`, and the result cast to the dtype of `x`.
+
+    By NumPy's conventions the dtype of the result must be of the same kind.
+    """
 
     def inplace(self: NDArray, other) -> NDArray:
         tracing.check_write(f"in-place {name}")
@@ -29,6 +31,14 @@ def operator(name: str) -> Callable:
             result = call(self, other)
         finally:
             state.recording = recording
+        if result is NotImplemented:
+            return result
+        dtypes = result._kind.dtype.np, self._kind.dtype.np
+        if self._kind.conventions is not MXNET and not np.can_cast(*dtypes, "same_kind"):
+            raise DTypeError(
+                f"in-place {name}: a result of dtype {dtypes[0]} cannot be stored in an array of {dtypes[1]}; write "
+                "x = x ... instead, or convert the operand"
+            )
         if result._shape != self._shape:
             raise ShapeError(
                 f"in-place {name}: an operand of shape {np.shape(other)} does not broadcast into {self._shape}"

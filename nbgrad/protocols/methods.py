@@ -75,7 +75,7 @@ def _attach() -> None:
         call = operators[name].operator
         setattr(NDArray, f"__{short}__", call)
         setattr(NDArray, f"__r{short}__", _reflected(call))
-        setattr(NDArray, f"__i{short}__", in_place.operator(name))
+        setattr(NDArray, f"__i{short}__", in_place.operator(name, call))
     for short, name in _COMPARE.items():
         setattr(NDArray, f"__{short}__", _comparison(operators[name].operator))
     for short, (sign, instead) in _BITS.items():
