@@ -294,11 +294,6 @@ def isnan(x: Expr) -> Expr:
     return ne(x, x)
 
 
-def is_truth(e: Expr) -> bool:
-    """Whether an expression is 0 or 1, by its form."""
-    return e.value in (0, 1) or (e.fn is _select and all(map(is_truth, e.args[1:])))
-
-
 # Strong zeros. A derivative is linear in the cotangent, and a zero cotangent contributes nothing, even if it is
 # multiplied by infinity or NaN: otherwise a branch that is not taken turns 0*inf into NaN.
 

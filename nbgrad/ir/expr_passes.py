@@ -1,10 +1,10 @@
-"""What operators ask of their expressions, and one rewriting: cost, orders of derivatives, quotients of quotients."""
+"""What is asked of expressions, and one rewriting: cost, orders of derivatives, truth, quotients of quotients."""
 
 from __future__ import annotations
 
-from .expr import ZERO, Expr, _div, _mul, _neg, as_expr, div, rebuild, scaled_partial, topological_order
+from .expr import ZERO, Expr, _div, _mul, _neg, _select, as_expr, div, rebuild, scaled_partial, topological_order
 
-__all__ = ["avoid_double_quotients", "evaluation_cost", "max_orders"]
+__all__ = ["avoid_double_quotients", "evaluation_cost", "is_truth", "max_orders"]
 
 
 def avoid_double_quotients(e: Expr, g: Expr) -> Expr:
@@ -27,6 +27,11 @@ def avoid_double_quotients(e: Expr, g: Expr) -> Expr:
                 if inner.fn is _div and inner.args[1] is d:
                     rewritten[node] = div(scaled_partial(args[0], y), d)
     return rewritten[e]
+
+
+def is_truth(e: Expr) -> bool:
+    """Whether an expression is 0 or 1, by its form."""
+    return e.value in (0, 1) or (e.fn is _select and all(map(is_truth, e.args[1:])))
 
 
 def evaluation_cost(*roots: Expr) -> int:

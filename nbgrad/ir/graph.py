@@ -23,7 +23,8 @@ from ..core.context import Context, traced_at
 from ..core.dtypes import DType, bool_
 from ..core.shapes import Shape, size
 from ..errors import TraceError
-from .expr import Expr, const, free_variables, has_poles, is_truth, substitute, var
+from .expr import Expr, const, free_variables, has_poles, substitute, var
+from .expr_passes import is_truth
 from .strong_products import has_selection, weaken_strong_products
 
 __all__ = [
