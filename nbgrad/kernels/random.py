@@ -46,11 +46,13 @@ _OTHER_DRAWS = (
 )
 
 
-class _Stream:
-    def __init__(self) -> None:
+class Stream:
+    """Numbers that follow from a key, and the position up to which they are drawn."""
+
+    def __init__(self, key: int = 0, offset: int = 0) -> None:
         self.lock = lock("random")
-        self.key = 0
-        self.offset = 0
+        self.key = key
+        self.offset = offset
 
     def take(self, blocks: int) -> tuple[int, int]:
         """Key and position of the next `blocks` blocks; while tracing, the position in :data:`PART`."""
@@ -61,10 +63,15 @@ class _Stream:
             if counted != blocks:
                 raise NBGradError(_OTHER_DRAWS)
         elif graph is not None:
+            if self is not _stream:
+                raise TraceError(
+                    "a traced function draws from a Generator of its own, whose numbers would be the same in every "
+                    "call; use np.random.normal and the like, or draw outside and pass the numbers as an argument"
+                )
             key, start = 0, graph.drawn
             graph.drawn += blocks
         elif _draws.ahead is not None:
-            key, start = _stream.key, _draws.ahead
+            key, start = self.key, _draws.ahead
             _draws.ahead += blocks
         else:
             with self.lock:
@@ -82,10 +89,26 @@ class _Draws(threading.local):
     again: Iterator[tuple] | None = None
     graph: Graph | None = None  # what was traced where the scope began
     ahead: int | None = None  # where it reads on, if that is not to move the stream
+    stream: Stream | None = None  # what it reads; None for the one that all share
 
 
-_stream = _Stream()
+_stream = Stream()
 _draws = _Draws()
+
+
+def take(blocks: int) -> tuple[int, int]:
+    """Key and position of the next blocks of the stream that this thread draws from."""
+    return (_draws.stream or _stream).take(blocks)
+
+
+@contextlib.contextmanager
+def drawing_from(stream: Stream | None) -> Iterator[None]:
+    """A scope in which this thread draws from another stream; None for the one that all share."""
+    before, _draws.stream = _draws.stream, stream
+    try:
+        yield
+    finally:
+        _draws.stream = before
 
 
 @contextlib.contextmanager
@@ -170,7 +193,7 @@ PART = from_value(np.zeros(2, np.int64))
 
 def part(blocks: int, ctx: Context = CPU0) -> NDArray:
     """What is in the place of :data:`PART` for one call, which draws so many blocks."""
-    return from_value(np.array(_stream.take(blocks), np.int64), ctx=ctx)
+    return from_value(np.array(take(blocks), np.int64), ctx=ctx)
 
 
 @structured("_drawn", method=False, differentiable=False)
@@ -208,7 +231,7 @@ def draw(
     kind = kind_of(dtype, usable(ctx if ctx is None else untraced_context(ctx)), conventions)
     inner = kind.of(float32) if dtype.name == "float16" else kind
     n = size(shape)
-    key, offset = _stream.take(philox.consumed(kernel, n, inner.storage.itemsize))
+    key, offset = take(philox.consumed(kernel, n, inner.storage.itemsize))
     arrays = [p for p in parameters if isinstance(p, NDArray)]
     if tracing.current.graph is not None:
         operands = tracing.capture_outside([PART, *arrays])

@@ -279,7 +279,9 @@ def gamma(alpha=1.0, beta=1.0, shape=None, dtype=None, ctx: Context | None = Non
     by_alpha, by_beta = (isinstance(p, NDArray) and p._node is not None for p in (alpha, beta))
     if not state.recording or not (by_alpha or by_beta):
         return store_out(call.draw(_gamma, *call.values), out, "gamma")
-    draws = call.draw(_gamma, call.values[0], full(call.outer or (1,), 1.0, dtype="float64"))
+    draws = call.draw(
+        _gamma, call.values[0], full(call.outer or (1,), 1.0, "float64", conventions=call.values[0]._kind.conventions)
+    )
 
     def spread(parameter: NDArray) -> NDArray:
         return cast(reshape(parameter, parameter.shape + (1,) * len(call.block)), draws._kind)

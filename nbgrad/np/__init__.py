@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as _numpy
 
-from . import calculus, creation, linalg, manipulation, products, reductions, selection
+from . import calculus, creation, linalg, manipulation, products, random, reductions, selection
 from .array import as_nd, as_np, ndarray
 from .methods import attach as _attach
 from .ufuncs import UFUNCS as _UFUNCS
 
-__all__ = ["as_nd", "as_np", "linalg", "ndarray"]
+__all__ = ["as_nd", "as_np", "linalg", "ndarray", "random"]
 
 e, euler_gamma, inf, nan, newaxis, pi = (
     _numpy.e,
