@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import runpy
+import sys
 import time
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from .backends.cuda import cublas
 from .backends.numba import disk_cache
 from .backends.numba.internals import VERSIONS, host_processor
 from .backends.threads import get_num_threads
+from .compat import autograd
 from .core import config
 from .core.context import gpu_memory_info, num_gpus
 from .demo import digits, ecology, plots
@@ -127,6 +130,16 @@ def compile_ahead(names: list[str], dtypes: list[str], jobs: int, order: int) ->
         print(f"failed: {failure}")
 
 
+def run_script(script: str, arguments: list[str]) -> None:
+    """Run a file as Python does, in which ``import autograd`` finds :mod:`nbgrad.compat.autograd`."""
+    if not Path(script).is_file():
+        raise SystemExit(f"python -m nbgrad autograd: there is no file {script}")
+    autograd.install()
+    sys.argv = [script, *arguments]
+    sys.path.insert(0, str(Path(script).resolve().parent))
+    runpy.run_path(script, run_name="__main__")
+
+
 def _positive(text: str) -> int:
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"a number from 1 on is expected, got {text!r}")
@@ -148,6 +161,9 @@ def main(arguments: list[str] | None = None) -> None:
     ahead.add_argument("--dtypes", nargs="+", default=["float32", "float64"], metavar="DTYPE")
     ahead.add_argument("--jobs", type=_positive, default=0, help="processes (default: one per processor)")
     ahead.add_argument("--order", type=_positive, default=1, help="derivatives up to this order (default: %(default)s)")
+    script = commands.add_parser("autograd", help="run a script written for HIPS autograd, with nbgrad in its place")
+    script.add_argument("script", help="the file; what follows it are its own arguments")
+    script.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
     if options.command is None:
         parser.print_help()
@@ -155,6 +171,8 @@ def main(arguments: list[str] | None = None) -> None:
         demo(options.out)
     elif options.command == "info":
         info()
+    elif options.command == "autograd":
+        run_script(options.script, options.arguments)
     elif options.command == "warmup":
         try:
             compile_ahead(options.ops, options.dtypes, options.jobs, options.order)

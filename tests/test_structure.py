@@ -31,7 +31,7 @@ LAYERS = [
     {"nd", "np", "test_utils"},
     {"numpy"},
     {""},
-    {"demo"},
+    {"compat", "demo"},
     {"__main__"},
 ]
 #: The same inside ``loops``: in the order of the work.

@@ -10,12 +10,12 @@ array([0.        , 0.84147098])
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
 from . import calculus, creation, linalg, manipulation, products, random, reductions, selection
-from .array import as_nd, as_np, ndarray
+from .arrays import as_nd, as_np, ndarray
 from .methods import attach as _attach
 from .ufuncs import UFUNCS as _UFUNCS
 
@@ -34,6 +34,11 @@ float16, float32, float64 = _numpy.float16, _numpy.float32, _numpy.float64
 int8, int32, int64, uint8 = _numpy.int8, _numpy.int32, _numpy.int64, _numpy.uint8
 dtype, errstate, finfo, iinfo = _numpy.dtype, _numpy.errstate, _numpy.finfo, _numpy.iinfo
 broadcast_shapes = _numpy.broadcast_shapes
+
+
+if TYPE_CHECKING:  # for type checkers, which do not see the names that are added below
+
+    def __getattr__(name: str) -> Any: ...
 
 
 def _fill() -> None:

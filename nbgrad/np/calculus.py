@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.registry import operators
 from ..errors import AttrError, DTypeError, ShapeError
-from .array import as_array, ndarray
+from .arrays import as_array, ndarray
 from .creation import from_numpy_values, zeros_like
 from .manipulation import atleast_1d, axis_of, concatenate, ravel, reshape, together
 from .products import matmul

@@ -14,7 +14,7 @@ from ..core.registry import operators
 from ..core.shapes import as_shape
 from ..errors import ShapeError
 from ..operators.cast import cast
-from .array import as_array, ndarray, stacked, with_common_dtype
+from .arrays import as_array, ndarray, stacked, with_common_dtype
 from .manipulation import broadcast_to
 
 __all__ = ["arange", "array", "asarray", "empty", "empty_like", "eye", "from_numpy_values", "full", "full_like",

@@ -11,7 +11,7 @@ from ..core.registry import operators
 from ..errors import AttrError, LinAlgError, ShapeError
 from . import manipulation as _m
 from . import selection as _s
-from .array import as_array, ndarray, stored
+from .arrays import as_array, ndarray, stored
 from .creation import eye
 from .products import cross, matmul, outer, tensordot, vecdot
 from .reductions import max as _max

@@ -12,7 +12,7 @@ import numpy as np
 from ..core.registry import operators
 from ..errors import AttrError, ShapeError
 from ..kernels.shape import reshape as _to_shape
-from .array import as_array, ndarray, stored, with_common_dtype
+from .arrays import as_array, ndarray, stored, with_common_dtype
 
 __all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "axis_of", "block",
            "broadcast_arrays", "broadcast_to", "column_stack", "concat", "concatenate", "dsplit",
@@ -177,15 +177,15 @@ def unstack(x, /, *, axis=0) -> tuple[ndarray, ...]:
     return tuple(moveaxis(x, axis, 0))
 
 
-def hstack(tup) -> ndarray:
+def hstack(tup, *, dtype=None, casting="same_kind") -> ndarray:
     """Arrays joined along the second axis; vectors along the first."""
     arrays = [atleast_1d(a) for a in tup]
-    return concatenate(arrays, 0 if arrays[0].ndim == 1 else 1)
+    return concatenate(arrays, 0 if arrays[0].ndim == 1 else 1, dtype=dtype)
 
 
-def vstack(tup) -> ndarray:
+def vstack(tup, *, dtype=None, casting="same_kind") -> ndarray:
     """Arrays joined along the first axis, as rows."""
-    return concatenate([atleast_2d(a) for a in tup], 0)
+    return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype)
 
 
 def dstack(tup) -> ndarray:

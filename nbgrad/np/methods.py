@@ -1,4 +1,4 @@
-"""Attach the methods of :class:`.array.ndarray`: functions of this package under NumPy's names, and protocols."""
+"""Attach the methods of :class:`.arrays.ndarray`: functions of this package under NumPy's names, and protocols."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..kernels import creation as _creation
 from ..kernels import subscript
 from ..protocols import in_place
 from . import linalg, manipulation, products, reductions, selection
-from .array import as_np, ndarray
+from .arrays import as_np, ndarray
 from .ufuncs import UFUNCS
 
 __all__ = ["attach"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from string import ascii_letters
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..core.registry import operators
 from ..errors import ShapeError
 from ..kernels import linear
-from .array import ndarray, stored
+from .arrays import ndarray, stored
 from .manipulation import axis_of, moveaxis, ravel, reshape, stack, together
 from .reductions import sum
 from .selection import diagonal
@@ -101,10 +102,23 @@ def tensordot(a, b, axes=2) -> ndarray:
     return reshape(matmul(left, right), tuple(a.shape[k] for k in rest_a) + tuple(b.shape[k] for k in rest_b))
 
 
+def _from_lists(*given: Any) -> tuple[str, tuple]:
+    """The subscripts as a string, and the operands, of ``a, [0, 1], b, [1, 2], [0, 2]``."""
+    pairs = list(zip(given[::2], given[1::2], strict=False))
+    if not pairs or not all(isinstance(labels, list | tuple) for _, labels in pairs):
+        raise ShapeError("einsum: the subscripts must be a string, as 'ij,jk->ik', or lists of integers")
+
+    def named(labels: Any) -> str:
+        return "".join("..." if k is Ellipsis else ascii_letters[k] for k in labels)
+
+    result = "->" + named(given[-1]) if len(given) % 2 else ""
+    return ",".join(named(labels) for _, labels in pairs) + result, tuple([x for x, _ in pairs])
+
+
 def einsum(subscripts, *operands, out=None, optimize=True) -> ndarray:
     """Einstein's sum: products over equal letters, summed over those that the result has not."""
     if not isinstance(subscripts, str):
-        raise ShapeError("einsum: the subscripts must be a string, as 'ij,jk->ik'")
+        subscripts, operands = _from_lists(subscripts, *operands)
     arrays = together("einsum", operands)
     bools = arrays[0].dtype == bool  # sums of which are whether any is true
     found = operators["einsum"].call(

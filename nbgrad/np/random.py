@@ -23,7 +23,7 @@ from ..errors import AttrError, DTypeError, ShapeError
 from ..kernels import philox, sampling
 from ..kernels import random as _kernels
 from . import calculus, linalg, manipulation, reductions, selection
-from .array import as_array, ndarray
+from .arrays import as_array, ndarray
 from .creation import arange, from_numpy_values
 from .ufuncs import UFUNCS
 

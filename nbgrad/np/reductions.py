@@ -10,15 +10,15 @@ import numpy as np
 from ..core.dtypes import as_dtype
 from ..core.registry import operators
 from ..errors import AttrError, DTypeError
-from .array import as_array, ndarray, stored
+from .arrays import as_array, ndarray, stored
 from .creation import from_numpy_values
 from .manipulation import broadcast_to
 from .ufuncs import METHODS, UFUNCS
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "count_nonzero", "cumprod",
            "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "median", "min", "nanargmax", "nanargmin",
-           "nanmax", "nanmean", "nanmedian", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "percentile", "prod",
-           "ptp", "quantile", "sort", "std", "sum", "var"]  # fmt: skip
+           "nanmax", "nanmean", "nanmedian", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "partition",
+           "percentile", "prod", "ptp", "quantile", "sort", "std", "sum", "var"]  # fmt: skip
 
 _builtin_min, _builtin_max = min, max
 _INT64 = as_dtype("int64")
@@ -363,6 +363,14 @@ def argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=False)
     _check_kind(kind, order, "argsort")
     x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
     return operators["argsort"].call(x, axis=axis, is_ascend=not descending, dtype="int64")
+
+
+def partition(a, kth, axis=-1, kind="introselect", order=None) -> ndarray:
+    """An array with the `kth` element along an axis where sorting puts it, smaller ones before it, others after."""
+    x = as_array(a, "partition")
+    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    places = np.argpartition(x.asnumpy(), kth, axis)
+    return operators["take_along_axis"].call(x, from_numpy_values(places), axis=axis)
 
 
 def quantile(a, q, axis=None, *, method="linear", keepdims=False) -> ndarray:

@@ -14,15 +14,15 @@ from ..core.registry import operators
 from ..errors import AttrError, DTypeError, ShapeError
 from ..kernels.indexing import in_range, integers
 from ..operators.cast import cast
-from .array import as_array, ndarray, stored, with_common_dtype
+from .arrays import as_array, ndarray, stored, with_common_dtype
 from .creation import array, from_numpy_values
 from .manipulation import axis_of, broadcast_to, concatenate, moveaxis, ravel, reshape, swapaxes
 from .ufuncs import UFUNCS
 
-__all__ = ["argwhere", "around", "choose", "clip", "copy", "delete", "diag", "diag_indices", "diagflat", "diagonal",
-           "flatnonzero", "flip", "fliplr", "flipud", "insert", "nan_to_num", "nonzero", "pad", "repeat",
-           "resize", "roll", "rot90", "round", "select", "take", "take_along_axis", "tile", "tril",
-           "tril_indices", "triu", "triu_indices", "where"]  # fmt: skip
+__all__ = ["angle", "argwhere", "around", "choose", "clip", "copy", "delete", "diag", "diag_indices", "diagflat",
+           "diagonal", "flatnonzero", "flip", "fliplr", "flipud", "imag", "insert", "nan_to_num", "nonzero", "pad",
+           "real_if_close", "repeat", "resize", "roll", "rot90", "round", "select", "take", "take_along_axis",
+           "tile", "tril", "tril_indices", "triu", "triu_indices", "where"]  # fmt: skip
 
 
 # Repeating and turning.
@@ -279,6 +279,27 @@ def pad(array, pad_width, mode="constant", *, constant_values=0) -> ndarray:
 def full_of(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
     """An array of one value in the dtype of `x`."""
     return broadcast_to(cast(as_array(value, "full", x._kind), x._kind), shape)
+
+
+# Parts of complex numbers, of real ones.
+
+
+def imag(val) -> ndarray:
+    """The imaginary part of real numbers: zeros."""
+    x = as_array(val, "imag")
+    return from_numpy_values(np.zeros(x.shape, x.dtype))
+
+
+def angle(z, deg=False) -> ndarray:
+    """The angle of real numbers in the complex plane: 0, or pi for negative ones."""
+    x = as_array(z, "angle")
+    half = 180.0 if deg else math.pi
+    return where(x < 0, half, where(x == x, 0.0, x * 1.0))
+
+
+def real_if_close(a, tol=100) -> ndarray:
+    """Real numbers, as they are."""
+    return as_array(a, "real_if_close")
 
 
 # Diagonals and triangles.

@@ -24,7 +24,7 @@ from ..operators.cast import cast
 from ..operators.declare import scalar_forms
 from ..operators.elementwise import Elementwise, derived, fast_binary
 from ..protocols import in_place
-from .array import as_array, ndarray, stored
+from .arrays import as_array, ndarray, stored
 
 __all__ = ["METHODS", "UFUNCS", "Ufunc"]
 

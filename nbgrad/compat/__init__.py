@@ -1,0 +1,1 @@
+"""Other libraries' modules, made of this one."""
