@@ -99,8 +99,8 @@ VECTORS = [
     "v *= 1.1",
     "v -= 0.1 * v",
     "s += np.sum(v * v)",
-    "v[:] = np.sin(v) + 0.5 * v",
-    "if s < 100.0:\n        v[:] = v * 1.5 + 0.1",
+    "v[:] = np.sin(v)",
+    "if s < 100.0:\n        v[:] = v * 0.5 + 0.1",
 ]
 MATRICES = [
     "for i in range(w.shape[0]):\n        for j in range(w.shape[1]):\n"
@@ -110,7 +110,7 @@ MATRICES = [
     "for i in range(w.shape[0]):\n        s += np.dot(w[i], w[i])\n        w[i, 0] = np.sin(s)",
     "y *= 0.9",
     "s += np.sum(w * w * 0.5)",
-    "w += 0.1 * w * w",
+    "w += 0.1 * np.sin(w * w)",
 ]
 
 

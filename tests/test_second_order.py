@@ -96,7 +96,7 @@ UNARY |= {
     "norm 1": lambda a: nd.norm(a, ord=1, axis=1),
     "nanprod": lambda a: nd.nanprod(a, axis=1),
     "reshape": lambda a: nd.reshape(a, (3, 2)),
-    "x.reshape": lambda a: a.reshape((-3,)),
+    "x.reshape": lambda a: a.reshape((-1,)),
     "expand_dims": lambda a: nd.expand_dims(a, axis=1),
     "squeeze": lambda a: nd.squeeze(nd.expand_dims(a, axis=1)),
     "slice": lambda a: nd.slice(a, begin=(0, 1), end=(2, 3)),

@@ -404,7 +404,7 @@ def test_constants_of_compiled_functions(value):
         return nd.sum(x * value)
 
     x = np.array([3.0, -1.0, 2.0])  # whole: of 5e-324, too, sums are exact in any order
-    expected = f(nd.array(x, dtype="float64")).asscalar()
+    expected = f(nb.np.array(x)).item()
     np.testing.assert_array_equal(nb.jit(f)(x), expected)
     np.testing.assert_array_equal(nb.jit(f).njit(x)(x), expected)
     np.testing.assert_array_equal(nb.jit(nb.grad(f))(x), nb.grad(f)(x))

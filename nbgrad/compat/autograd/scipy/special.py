@@ -18,6 +18,7 @@ from ....core.registry import operators
 from ....np.arrays import as_array
 from ..boxes import isbox
 from ..extend import defvjp, primitive
+from ..numpy.numpy_vjps import unbroadcast
 from ..numpy.wrapping import chosen
 
 __all__ = ["beta", "betainc", "betaln", "digamma", "erf", "erfc", "erfcinv", "erfinv", "expit", "gamma", "gammainc",
@@ -52,26 +53,18 @@ j0, j1, y0, y1 = (_of(getattr(scipy.special, n)) for n in ("j0", "j1", "y0", "y1
 jn, yn, i0, i1, iv, ive = (_of(getattr(scipy.special, n)) for n in ("jn", "yn", "i0", "i1", "iv", "ive"))
 
 
-def _summed(g: Any, shape: tuple[int, ...]) -> Any:
-    """A cotangent summed over the axes along which an argument of this shape was broadcast."""
-    g = _np.asarray(g)
-    g = g.sum(tuple(range(g.ndim - len(shape)))) if g.ndim > len(shape) else g
-    axes = tuple(k for k, n in enumerate(shape) if n == 1 and g.shape[k] != 1)
-    return g.sum(axes, keepdims=True) if axes else g
-
-
 def _by(*slopes: Callable) -> list[Callable]:
     """The pullbacks of elementwise functions with these partial derivatives, each a function of all arguments."""
 
     def maker(slope: Callable, k: int) -> Callable:
-        return lambda ans, *args: lambda g: _summed(g * slope(ans, *args), args[k].shape)
+        return lambda ans, *args: lambda g: unbroadcast(g * slope(ans, *args), args[k])
 
     return [maker(s, k) for k, s in enumerate(slopes)]
 
 
 def _along_last(function: Any, slope: Callable) -> None:
     """The derivative with respect to the second argument alone."""
-    defvjp(function, lambda ans, n, x: lambda g: _summed(g * slope(ans, n, x), x.shape), argnums=[1])
+    defvjp(function, lambda ans, n, x: lambda g: unbroadcast(g * slope(ans, n, x), x), argnums=[1])
 
 
 defvjp(gammasgn, None)
@@ -93,7 +86,7 @@ _along_last(gammaincc, lambda ans, a, x: -_np.exp((a - 1) * _np.log(x) - x - gam
 defvjp(
     betainc,
     lambda ans, a, b, x: (
-        lambda g: _summed(g * _np.exp((a - 1) * _np.log(x) + (b - 1) * _np.log1p(-x) - betaln(a, b)), x.shape)
+        lambda g: unbroadcast(g * _np.exp((a - 1) * _np.log(x) + (b - 1) * _np.log1p(-x) - betaln(a, b)), x)
     ),
     argnums=[2],
 )

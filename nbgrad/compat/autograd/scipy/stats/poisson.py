@@ -11,8 +11,9 @@ import scipy.stats
 from ..... import np as _np
 from ...boxes import getval
 from ...extend import defvjp, primitive
+from ...numpy.numpy_vjps import unbroadcast
 from ...numpy.wrapping import chosen
-from ..special import _summed, gammaln
+from ..special import gammaln
 
 __all__ = ["cdf", "logpmf", "pmf"]
 
@@ -27,7 +28,7 @@ pmf = chosen(scipy.stats.poisson.pmf, lambda k, mu, loc=0: _np.exp(_logpmf(k, mu
 cdf: Any = primitive(scipy.stats.poisson.cdf)
 defvjp(
     cdf,
-    lambda ans, k, mu, loc=0: lambda g: _summed(-g * pmf(np.floor(getval(k)), mu, loc), mu.shape),
+    lambda ans, k, mu, loc=0: lambda g: unbroadcast(-g * pmf(np.floor(getval(k)), mu, loc), mu),
     argnums=[1],
 )
 #: SciPy's other functions, of what is not recorded.

@@ -10,8 +10,9 @@ import scipy.stats
 
 from ..... import np as _np
 from ...extend import defvjp, primitive
+from ...numpy.numpy_vjps import unbroadcast
 from ...numpy.wrapping import chosen
-from ..special import _summed, gammaln
+from ..special import gammaln
 
 __all__ = ["cdf", "logcdf", "logpdf", "pdf"]
 
@@ -26,8 +27,8 @@ logpdf = chosen(scipy.stats.t.logpdf, _logpdf)
 pdf = chosen(scipy.stats.t.pdf, lambda x, df, loc=0.0, scale=1.0: _np.exp(_logpdf(x, df, loc, scale)))
 _cdf: Any = primitive(lambda z, df: scipy.stats.t.cdf(z, df))
 _logcdf: Any = primitive(lambda z, df: scipy.stats.t.logcdf(z, df))
-defvjp(_cdf, lambda ans, z, df: lambda g: _summed(g * _np.exp(_logpdf(z, df)), z.shape), argnums=[0])
-defvjp(_logcdf, lambda ans, z, df: lambda g: _summed(g * _np.exp(_logpdf(z, df) - ans), z.shape), argnums=[0])
+defvjp(_cdf, lambda ans, z, df: lambda g: unbroadcast(g * _np.exp(_logpdf(z, df)), z), argnums=[0])
+defvjp(_logcdf, lambda ans, z, df: lambda g: unbroadcast(g * _np.exp(_logpdf(z, df) - ans), z), argnums=[0])
 cdf = chosen(scipy.stats.t.cdf, lambda x, df, loc=0.0, scale=1.0: _cdf((x - loc) / scale, df))
 logcdf = chosen(scipy.stats.t.logcdf, lambda x, df, loc=0.0, scale=1.0: _logcdf((x - loc) / scale, df))
 #: SciPy's other functions, of what is not recorded.
