@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
-from . import calculus, creation, linalg, manipulation, products, random, reductions, selection
+from . import calculus, creation, linalg, manipulation, products, random, reductions, selection, sets, standard
 from .arrays import as_nd, as_np, ndarray
 from .methods import attach as _attach
 from .ufuncs import UFUNCS as _UFUNCS
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # for type checkers, which do not see the names that are adde
 
 def _fill() -> None:
     names = globals()
-    for module in (creation, manipulation, selection, reductions, products, calculus):
+    for module in (creation, manipulation, selection, reductions, products, calculus, sets, standard):
         for name in sorted({*module.__all__} - {"axis_of", "from_numpy_values", "together"}):
             names[name] = getattr(module, name)
             __all__.append(name)
@@ -57,6 +57,11 @@ _fill()
 def shape(a: Any) -> tuple[int, ...]:
     """The lengths of the axes."""
     return a.shape if isinstance(a, ndarray) else _numpy.shape(a)
+
+
+def __array_namespace_info__() -> standard.Info:
+    """What there is, as the Python array API standard asks for it."""
+    return standard.Info()
 
 
 def ndim(a: Any) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -176,6 +177,8 @@ def attach(names: dict[str, Any]) -> None:
         "__matmul__": lambda self, other: products.matmul(self, other),
         "__rmatmul__": lambda self, other: products.matmul(other, self),
         "__imatmul__": in_place.operator("matmul", lambda self, other: products.matmul(self, other)),
+        "__array_namespace__": lambda self, *, api_version=None: import_module(__package__),
+        "to_device": lambda self, device, /, *, stream=None: self.as_in_context(device),
         "__array_ufunc__": _array_ufunc,
         "__array_function__": _array_function,
         "__round__": lambda self, ndigits=0: selection.round(self, ndigits or 0),
