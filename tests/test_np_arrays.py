@@ -276,3 +276,14 @@ def test_the_other_name_is_the_same_module():
     assert nbnp.pi == np.pi
     assert all(hasattr(nbnp, name) for name in nbnp.__all__)
     assert len(nbnp.__all__) == len(set(nbnp.__all__))
+
+
+def test_docstrings():
+    """Every function says what it does, and what it takes: itself, or that the arguments are NumPy's."""
+    for name in nbnp.__all__:
+        value = getattr(nbnp, name)
+        if callable(value) and not isinstance(value, type) and getattr(np, name, None) is not value:
+            doc = value.__doc__
+            assert doc and doc[0].strip(), name
+            assert "Parameters\n" in doc or "``numpy." in doc or not hasattr(np, name), name
+    assert "Gradient: ``g*cos(x)``" in nbnp.sin.__doc__

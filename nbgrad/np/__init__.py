@@ -45,8 +45,10 @@ def _fill() -> None:
     names = globals()
     for module in (creation, manipulation, selection, reductions, products, calculus, sets, standard):
         for name in sorted({*module.__all__} - {"axis_of", "from_numpy_values", "together"}):
-            names[name] = getattr(module, name)
+            function = names[name] = getattr(module, name)
             __all__.append(name)
+            if hasattr(_numpy, name) and "Parameters\n" not in function.__doc__ and "``numpy." not in function.__doc__:
+                function.__doc__ += f"\n\nThe arguments are those of ``numpy.{name}``."
     names.update(_UFUNCS)
     __all__.extend(_UFUNCS)
 
@@ -55,7 +57,7 @@ _fill()
 
 
 def shape(a: Any) -> tuple[int, ...]:
-    """The lengths of the axes."""
+    """The lengths of the axes. As ``numpy.shape``."""
     return a.shape if isinstance(a, ndarray) else _numpy.shape(a)
 
 
@@ -65,12 +67,12 @@ def __array_namespace_info__() -> standard.Info:
 
 
 def ndim(a: Any) -> int:
-    """The number of axes."""
+    """The number of axes. As ``numpy.ndim``."""
     return len(shape(a))
 
 
 def size(a: Any, axis: int | None = None) -> int:
-    """The number of elements, or the length of an axis."""
+    """The number of elements, or the length of an axis. As ``numpy.size``."""
     lengths = shape(a)
     return int(_numpy.prod(lengths, dtype=int)) if axis is None else lengths[axis]
 

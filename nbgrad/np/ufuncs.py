@@ -18,6 +18,7 @@ from ..core.dtypes import as_dtype
 from ..core.registry import operators
 from ..errors import DTypeError
 from ..ir.expr import Expr, const, either, eq, isnan, le, lt, select, var
+from ..ir.expr_source import pretty
 from ..kernels import scalar as vm
 from ..kernels import unary as _unary  # noqa: F401  # declares operators
 from ..operators.cast import cast
@@ -285,8 +286,49 @@ def _all() -> dict[str, Ufunc]:
         first, *others = names.split()
         found[first] = Binary(first, entry.rule, entry.scalar_forms) if entry.scalar_forms else Unary(first, entry.rule)
         found |= dict.fromkeys(others, found[first])
+        _documented(found[first], entry.call.__doc__ or "")
     kinds = {1: Unary, 2: Binary}
-    return found | {name: kinds[len(rule.operands)](name, rule) for name, rule in _EXPRESSIONS.items()}
+    for name, rule in _EXPRESSIONS.items():
+        found[name] = kinds[len(rule.operands)](name, rule)
+        _documented(found[name], "")
+    return found
+
+
+_DOCUMENTATION = """{first}
+
+Parameters
+----------
+{operands} : array_like
+    {kinds}
+out : ndarray, optional
+    Where the result is stored.
+where : array_like of bool
+    Elements to compute; others are those of `out`, which must be given then.
+dtype : optional
+    The dtype that the operands are converted to first.
+
+Returns
+-------
+ndarray
+    {shape}
+{notes}"""
+
+
+def _documented(ufunc: Ufunc, doc: str) -> None:
+    """Give a function its docstring, from that of the operator if it is one."""
+    gradients = [line for line in doc.splitlines() if line.startswith("Gradient:")]
+    notes = f"\nNotes\n-----\n{gradients[0]} (g is that of the result.)\n" if gradients else ""
+    one = ufunc.nin == 1
+    shown = pretty(ufunc.rule.expr).replace("x0", "x" if one else "a").replace("x1", "b")
+    ufunc.__doc__ = _DOCUMENTATION.format(
+        first=doc.partition("\n\n")[0] if doc else f"``{shown}`` of each element.",
+        operands="x" if one else "x1, x2",
+        kinds="Of any shape."
+        if one
+        else "a and b. Shapes broadcast, dtypes are promoted; Python numbers take the array's.",
+        shape="The shape of `x`." if one else "The broadcast shape.",
+        notes=notes.replace("`data`", "`x`").replace("`lhs`", "`x1`").replace("`rhs`", "`x2`"),
+    )
 
 
 def _named(name: str) -> Ufunc:
@@ -320,6 +362,7 @@ class Power(Binary):
 
 
 UFUNCS["power"] = UFUNCS["pow"] = Power("power", UFUNCS["power"].rule, operators["power"].scalar_forms)
+_documented(UFUNCS["power"], operators["power"].call.__doc__ or "")
 UFUNCS["conj"] = UFUNCS["conjugate"] = UFUNCS["real"]
 
 _OPERATORS = {
