@@ -16,6 +16,7 @@ from ..kernels import subscript
 from ..protocols import in_place
 from . import linalg, manipulation, products, reductions, selection
 from .arrays import as_np, ndarray
+from .at import At
 from .ufuncs import UFUNCS
 
 __all__ = ["attach"]
@@ -161,6 +162,7 @@ def attach(names: dict[str, Any]) -> None:
         "mT": property(lambda self: manipulation.swapaxes(self, -1, -2), doc="The last two axes exchanged."),
         "flat": property(lambda self: iter(manipulation.ravel(self)), doc="An iterator over all elements."),
         "real": property(lambda self: self, doc="The array itself."),
+        "at": property(At, doc="Arrays with some elements changed: ``x.at[key].set(values)``."),
         "device": property(lambda self: self.ctx, doc="The device."),
         "ptp": reductions.ptp,
         "conj": lambda self: UFUNCS["real"](self),
