@@ -310,3 +310,36 @@ def test_install_refuses_a_mixture(monkeypatch):
     monkeypatch.setitem(sys.modules, "autograd", type(sys)("autograd"))
     with pytest.raises(ImportError, match="autograd itself is imported already"):
         autograd.install()
+
+
+@primitive
+def product(items, scale=1.0):
+    return items[0] * items[1] * scale
+
+
+defvjp(product, lambda ans, items, scale=1.0: lambda g: [g * items[1] * scale, g * items[0] * scale])
+
+
+def test_recorded_values_inside_arguments_of_primitives():
+    """They are traced through, or refused; no gradient is lost."""
+    x = numpy.array([1.0, 2.0, 3.0])
+    assert autograd.grad(lambda x: product([x[0], x[1]]))(x).tolist() == [2, 1, 0]
+    assert autograd.grad(product)([2.0, 3.0]) == [3.0, 2.0]
+    assert autograd.grad(lambda s: product([2.0, 3.0], scale=s))(4.0) == 6.0
+    with pytest.raises(TypeError, match="recorded values are in a list, dict or keyword beside recorded arguments"):
+        autograd.grad(lambda x: product(x, scale=x[0]))(x)
+    with pytest.raises(NotImplementedError, match="counts are integers"):
+        autograd.grad(lambda k: ag_scipy.stats.poisson.logpmf(k, 2.0))(3.0)
+
+
+def test_names_of_the_wild():
+    from nbgrad.compat.autograd.numpy.numpy_boxes import ArrayBox
+
+    def f(x):
+        assert isinstance(x, ArrayBox)
+        s = 0.0
+        for k in range(3):
+            s += x[k] ** 2
+        return s
+
+    assert autograd.grad(f)(numpy.ones(3)).tolist() == [2, 2, 2]

@@ -222,3 +222,40 @@ def test_functions_that_return_arrays_of_np():
     f = lambda x: np.sum(Twice()(x) * x)  # noqa: E731
     numpy.testing.assert_allclose(nb.jit(nb.grad(f))(X), nb.grad(f)(X))
     numpy.testing.assert_allclose(nb.grad(f)(X), 4 * X)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_totals_in_place(compiled):
+    """Single numbers are not written while recording: the name is bound to a new one, as with NumPy's numbers."""
+
+    def f(x):
+        total = 0.0
+        for k in range(3):
+            total += x[k] ** 2
+        total *= x[0]
+        return total
+
+    gradient = nb.jit(nb.grad(f)) if compiled else nb.grad(f)
+    x = numpy.array([1.0, 2.0, 3.0])
+    numpy.testing.assert_allclose(gradient(x), 2 * x * x[0] + [(x * x).sum(), 0, 0])
+
+
+@pytest.mark.parametrize("name", ["item", "tolist"])
+def test_numbers_of_recorded_arrays(name):
+    with pytest.raises(LostGradientError, match=rf"x\.{name}\(\) of an array that is being recorded"):
+        nb.grad(lambda x: getattr(x[0], name)() * x[1])(X)
+    assert nb.grad(lambda x: x[0].detach().item() * x[1])(X).tolist() == [0, 0.5, 0]
+
+
+def test_draws_without_a_derivative():
+    for f in (
+        lambda p: np.mean(np.random.default_rng(1).poisson(p, size=5)),
+        lambda p: np.mean(np.random.default_rng(1).binomial(10, p / 10, size=5)),
+        lambda p: np.sum(np.random.default_rng(1).choice(2, 5, p=np.array([p / 10, 1 - p / 10]))) * 1.0,
+    ):
+        with pytest.raises(LostGradientError, match="the numbers drawn are integers"):
+            nb.grad(f)(3.0)
+    assert np.random.default_rng(1).integers([1, 10], [5, 20]).shape == (2,)
+    items = list("abcd")
+    np.random.default_rng(1).shuffle(items)
+    assert sorted(items) == list("abcd")

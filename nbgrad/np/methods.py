@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays.ndarray import NDArray
 from ..autodiff.constants import carries_gradient
+from ..autodiff.state import recording
 from ..errors import DTypeError, LostGradientError
 from ..kernels import creation as _creation
 from ..kernels import subscript
@@ -39,8 +40,23 @@ def _astype(self: ndarray, dtype, order="K", casting="unsafe", subok=True, copy=
 
 
 def _item(self: ndarray, *index) -> Any:
-    """An element as a Python number."""
+    """An element as a Python number; of a recorded array it would lose the gradient, and is an error."""
+    _check_kept(self, "item")
     return self._view().item(*index)
+
+
+def _tolist(self: ndarray) -> Any:
+    """The elements as nested lists of Python numbers; of a recorded array an error."""
+    _check_kept(self, "tolist")
+    return self._view().tolist()
+
+
+def _check_kept(x: ndarray, name: str) -> None:
+    if recording() and carries_gradient(x):
+        raise LostGradientError(
+            f"x.{name}() of an array that is being recorded: gradients through it would be lost; use the array itself, "
+            f"or x.detach().{name}() where a constant is meant"
+        )
 
 
 def _sort(self: ndarray, axis=-1, kind=None, order=None, *, stable=None) -> None:
@@ -174,6 +190,7 @@ def attach(names: dict[str, Any]) -> None:
         "transpose": _transpose,
         "astype": _astype,
         "item": _item,
+        "tolist": _tolist,
         "__getitem__": _getitem,
         "__setitem__": _setitem,
         "__matmul__": lambda self, other: products.matmul(self, other),

@@ -16,10 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..arrays.ndarray import NDArray
+from ..autodiff.constants import carries_gradient
+from ..autodiff.state import recording
 from ..core.conventions import NUMPY
 from ..core.dtypes import as_dtype
 from ..core.shapes import as_shape, size
-from ..errors import AttrError, DTypeError, ShapeError
+from ..errors import AttrError, DTypeError, LostGradientError, ShapeError
 from ..kernels import philox, sampling
 from ..kernels import random as _kernels
 from . import calculus, linalg, manipulation, reductions, selection
@@ -65,6 +67,7 @@ class Generator:
 
     def _on_host(self, name: str, shape: Any, *parameters: Any) -> ndarray:
         """Numbers of a distribution that has no derivative, by NumPy's algorithm, from this stream."""
+        _check_constant(name, *parameters)
         plain = [p.asnumpy() if isinstance(p, NDArray) else p for p in parameters]
         with _kernels.drawing_from(self._stream):
             key, start = _kernels.take(1)
@@ -109,11 +112,13 @@ class Generator:
     def weibull(self, a, size=None) -> ndarray:
         """Weibull with shape `a`: ``e**(1 / a)``."""
         (a,), shape = _parameters("weibull", size, a)
+        _check("weibull", "a", a, lambda a: a >= 0)
         return self.standard_exponential(shape) ** (1.0 / a)
 
     def pareto(self, a, size=None) -> ndarray:
         """Pareto II (Lomax) with shape `a`: ``exp(e / a) - 1``."""
         (a,), shape = _parameters("pareto", size, a)
+        _check("pareto", "a", a, lambda a: a >= 0)
         return UFUNCS["expm1"](self.standard_exponential(shape) / a)
 
     def rayleigh(self, scale=1.0, size=None) -> ndarray:
@@ -124,16 +129,19 @@ class Generator:
     def gumbel(self, loc=0.0, scale=1.0, size=None) -> ndarray:
         """Gumbel, of maxima: ``loc - scale * log(e)``."""
         (loc, scale), shape = _parameters("gumbel", size, loc, scale)
+        _check("gumbel", "scale", scale, lambda s: s >= 0)
         return loc - scale * _log(self.standard_exponential(shape))
 
     def logistic(self, loc=0.0, scale=1.0, size=None) -> ndarray:
         """Logistic: ``loc + scale * log(u / (1 - u))``, as the difference of two Gumbel numbers."""
         (loc, scale), shape = _parameters("logistic", size, loc, scale)
+        _check("logistic", "scale", scale, lambda s: s >= 0)
         return loc + scale * _log(self.standard_exponential(shape) / self.standard_exponential(shape))
 
     def laplace(self, loc=0.0, scale=1.0, size=None) -> ndarray:
         """Laplace: ``loc + scale`` times the difference of two exponential numbers."""
         (loc, scale), shape = _parameters("laplace", size, loc, scale)
+        _check("laplace", "scale", scale, lambda s: s >= 0)
         return loc + scale * (self.standard_exponential(shape) - self.standard_exponential(shape))
 
     def standard_cauchy(self, size=None) -> ndarray:
@@ -199,7 +207,7 @@ class Generator:
     def integers(self, low, high=None, size=None, dtype="int64", endpoint=False) -> ndarray:
         """Integers from `low` up to but without `high`, or below `low` if it is given alone."""
         low, high = (0, low) if high is None else (low, high)
-        if isinstance(low, NDArray | np.ndarray) or isinstance(high, NDArray | np.ndarray):
+        if any(isinstance(v, NDArray | np.ndarray | list | tuple) for v in (low, high)):
             return self._on_host("integers", size, low, as_array(high, "integers").asnumpy() + bool(endpoint))
         with _kernels.drawing_from(self._stream):
             found: Any = _kernels.randint(low, high + bool(endpoint), _shape(size) or (), dtype)
@@ -209,6 +217,7 @@ class Generator:
         """Poisson numbers with mean `lam`, int64."""
         (lam,), shape = _parameters("poisson", size, lam)
         _check("poisson", "lam", lam, lambda s: s >= 0)
+        _check_constant("poisson", lam)
         lam = manipulation.broadcast_to(as_array(lam, "poisson") * 1.0, shape)
         with _kernels.drawing_from(self._stream):
             found: Any = sampling.poisson(lam.detach(), (), dtype="float64")
@@ -241,7 +250,10 @@ class Generator:
         return selection.take(whole, order.as_np(), k)
 
     def shuffle(self, x, axis=0) -> None:
-        """Put the slices along an axis into random order, in place."""
+        """Put the slices along an axis into random order, in place; of a list, its items."""
+        if isinstance(x, list):
+            x[:] = [x[k] for k in self.permutation(len(x)).tolist()]
+            return
         x[...] = self.permutation(as_array(x, "shuffle"), axis)
 
     def choice(self, a, size=None, replace=True, p=None, axis=0) -> ndarray:
@@ -252,6 +264,7 @@ class Generator:
         if not replace and number > count:
             raise AttrError(f"choice: {number} of {count} cannot be chosen without replacement")
         if p is not None:
+            _check_constant("choice", p)
             chances = np.asarray(as_array(p, "choice").asnumpy(), np.float64)
             if chances.shape != (count,) or (chances < 0).any() or abs(chances.sum() - 1) > 1e-8:
                 raise AttrError(f"choice: p must have {count} chances of 0 or more that add up to 1")
@@ -287,6 +300,15 @@ def _parameters(name: str, given: Any, *parameters: Any) -> tuple[Sequence, tupl
     if len(shape) > len(wanted) or any(n not in (1, m) for n, m in zip(shape[::-1], wanted[::-1], strict=False)):
         raise ShapeError(f"{name}: parameters of shape {shape} do not fit the size {wanted}")
     return found, wanted
+
+
+def _check_constant(name: str, *parameters: Any) -> None:
+    """Refuse recorded parameters: numbers that are integers have no derivative by them."""
+    for p in parameters:
+        if isinstance(p, NDArray) and recording() and carries_gradient(p):
+            raise LostGradientError(
+                f"{name}: the numbers drawn are integers, which have no derivative; use x.detach() for the parameter"
+            )
 
 
 def _check(name: str, parameter: str, value: Any, holds: Callable) -> None:

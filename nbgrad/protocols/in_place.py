@@ -20,10 +20,13 @@ __all__ = ["operator"]
 def operator(name: str, call: Callable) -> Callable:
     """The method of an in-place operator: `y` is broadcast to `x`, and the result cast to the dtype of `x`.
 
-    By NumPy's conventions the dtype of the result must be of the same kind.
+    By NumPy's conventions the dtype of the result must be of the same kind. While recording or tracing, single numbers
+    of such arrays are not written: ``total += x[i]`` binds `total` to a new one, as it does with NumPy's numbers.
     """
 
     def inplace(self: NDArray, other) -> NDArray:
+        if not self._shape and self._kind.conventions is not MXNET and (state.recording or self._kind.traced):
+            return call(self, other)  # NumPy's numbers are immutable: the name is bound to another one
         tracing.check_write(f"in-place {name}")
         check_write(self, other)
         recording, state.recording = state.recording, False

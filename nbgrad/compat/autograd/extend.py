@@ -37,10 +37,15 @@ class _Primitive:
         self.vjps: Callable | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not any(isbox(a) for a in args):
-            args, kwargs = (getval(args), getval(kwargs)) if holds_box((args, kwargs)) else (args, kwargs)
-            return self.fun(*args, **kwargs)
         places = [k for k, a in enumerate(args) if isbox(a)]
+        hidden = holds_box([a for a in args if not isbox(a)]) or holds_box(kwargs)
+        if not places:  # what is recorded inside a list or keyword is traced through, as autograd does
+            return self.fun(*args, **kwargs)
+        if hidden:
+            raise TypeError(
+                f"{self.name}: recorded values are in a list, dict or keyword beside recorded arguments, and their "
+                "gradients would be lost; pass them as arguments of their own"
+            )
         return _Call(self, args, kwargs, places)(*[args[k] for k in places])
 
     def defvjp(self, maker: Callable, argnum: int = 0) -> None:

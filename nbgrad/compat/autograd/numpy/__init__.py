@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from . import fft, linalg, numpy_vjps, overrides, random
+from . import fft, linalg, numpy_boxes, numpy_vjps, overrides, random
 from .wrapping import fill
 
-__all__ = ["fft", "linalg", "numpy_vjps", "random"]
+__all__ = ["fft", "linalg", "numpy_boxes", "numpy_vjps", "random"]
 
 globals().update({name: getattr(overrides, name) for name in overrides.__all__})
 fill(globals())

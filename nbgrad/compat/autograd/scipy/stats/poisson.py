@@ -9,7 +9,7 @@ import numpy as np
 import scipy.stats
 
 from ..... import np as _np
-from ...boxes import getval
+from ...boxes import getval, isbox
 from ...extend import defvjp, primitive
 from ...numpy.numpy_vjps import unbroadcast
 from ...numpy.wrapping import chosen
@@ -19,6 +19,8 @@ __all__ = ["cdf", "logpmf", "pmf"]
 
 
 def _logpmf(k: Any, mu: Any, loc: Any = 0) -> Any:
+    if isbox(k):
+        raise NotImplementedError("poisson: counts are integers, and have no derivative; pass k as a NumPy array")
     k = np.asarray(getval(k)) - loc
     return k * _np.log(mu) - mu - gammaln(k + 1.0)
 
