@@ -259,3 +259,11 @@ def test_draws_without_a_derivative():
     items = list("abcd")
     np.random.default_rng(1).shuffle(items)
     assert sorted(items) == list("abcd")
+
+
+def test_bools_given_to_transforms():
+    """What is refused of arrays of np is refused of those that stand for NumPy's."""
+    for f in (lambda x, b: np.sum(x * (-b)), lambda x, b: np.sum(x * (b - b))):
+        for transform in (nb.grad, lambda f: nb.jit(nb.grad(f))):
+            with pytest.raises(DTypeError, match="operands of dtype bool are not supported"):
+                transform(f)(X, numpy.array([True, False, True]))

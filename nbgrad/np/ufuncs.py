@@ -132,18 +132,7 @@ class Unary(Ufunc):
         self._apply = rule.apply1
 
     def __call__(self, x, /, out=None, *, where=True, dtype=None):
-        """The function of each element.
-
-        Parameters
-        ----------
-        x : array_like
-        out : ndarray, optional
-            Where the result is stored.
-        where : array_like of bool
-            Elements to compute; others are those of `out`, which must be given then.
-        dtype : optional
-            The dtype that the operand is converted to first.
-        """
+        """The function of each element; its own docstring has the parameters."""
         if x.__class__ is ndarray and out is None and where is True and dtype is None:
             return self._apply(x)
         return self._general((x,), out, where, dtype)
@@ -172,7 +161,7 @@ class Binary(Ufunc):
         self.binary: Callable = fast_binary(rule, self._otherwise, ndarray)
 
     def __call__(self, x1, x2=_MISSING, /, out=None, *, where=True, dtype=None):
-        """The function of each pair of elements; parameters as for functions of one array, whose shapes broadcast."""
+        """The function of each pair of elements; its own docstring has the parameters."""
         if out is None and where is True and dtype is None and self.dtype is None:
             result = self.binary(x1, x2)
             if result is not NotImplemented:

@@ -85,8 +85,7 @@ class Plan:
         missing = [name for name, value in spec.attrs.items() if value is REQUIRED]
         if missing:
             raise AttrError(f"{op.name}: {', '.join(missing)} must be given")
-        kind = arrays[0]._kind
-        kind = kind.by(common_conventions([x._kind for x in arrays], op.name, indices=True))
+        kind = arrays[0]._kind.by(common_conventions([x._kind for x in arrays], op.name, indices=True))
         self.op = op
         self.given = given
         self.attrs = spec.attrs

@@ -20,7 +20,7 @@ def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray
     """The arrays with their common conventions, cast to their promoted dtype, which is made a float unless `ints`."""
     dtype = arrays[0]._kind.dtype
     if tracing.current.graph is not None:
-        arrays, dtype = _capture_and_promote(arrays)
+        arrays, dtype = _capture_and_promote(arrays, op)
     kinds = [x._kind for x in arrays]
     conventions = common_conventions(kinds, op)
     for kind in kinds[1:]:
@@ -31,7 +31,7 @@ def unify(arrays: Sequence[NDArray], op: str, ints: bool = True) -> list[NDArray
     return [reinterpreted(x, conventions) if x._kind.dtype is kind.dtype else cast(x, kind) for x in arrays]
 
 
-def _capture_and_promote(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], DType]:
+def _capture_and_promote(arrays: Sequence[NDArray], op: str) -> tuple[Sequence[NDArray], DType]:
     """The arrays of a traced function, with outside ones captured, and the dtype to start from.
 
     Traced Python numbers take the dtype of the arrays."""
@@ -42,9 +42,10 @@ def _capture_and_promote(arrays: Sequence[NDArray]) -> tuple[Sequence[NDArray], 
     if all(weak) or not any(weak):
         return arrays, first.dtype
     strong = [x._kind.dtype for x, w in zip(arrays, weak, strict=True) if not w]
-    dtype = strong[0] if any(d.is_float for d in strong) else first.conventions.float_dtype()
+    conventions = common_conventions([x._kind for x in arrays], op)
+    dtype = strong[0] if any(d.is_float for d in strong) else conventions.float_dtype()
     for other in strong:
-        dtype = first.conventions.promote(dtype, other)
+        dtype = conventions.promote(dtype, other)
     return [cast(x, first.of(dtype)) if w else x for x, w in zip(arrays, weak, strict=True)], dtype
 
 

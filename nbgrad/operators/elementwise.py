@@ -25,7 +25,7 @@ from ..autodiff.pullback import COTANGENT, FLAT, RESULT, Pullback, argument_kind
 from ..autodiff.state import recording
 from ..backends import threads
 from ..backends.buffer_pool import LARGE
-from ..core.conventions import NUMPY
+from ..core.conventions import MXNET
 from ..core.dtypes import bool_
 from ..core.shapes import Broadcast, broadcast
 from ..errors import DTypeError
@@ -104,7 +104,7 @@ class Elementwise(tape.Rule):
 
     def result_kind(self, kind: Kind) -> Kind:
         """The kind of results of operands of `kind`."""
-        if not self.of_bools and kind.dtype is bool_ and kind.conventions is NUMPY:
+        if not self.of_bools and kind.dtype is bool_ and kind.conventions is not MXNET:
             raise DTypeError(f"{self.name}: operands of dtype bool are not supported; convert one with astype('int64')")
         return kind.truth if self.truth else kind
 

@@ -48,10 +48,6 @@ class _Primitive:
             )
         return _Call(self, args, kwargs, places)(*[args[k] for k in places])
 
-    def defvjp(self, maker: Callable, argnum: int = 0) -> None:
-        """An older form of :func:`defvjp`: ``maker(g, ans, vs, gvs, *args)``."""
-        raise NotImplementedError("use autograd.extend.defvjp(fun, maker)")
-
 
 class _Call(Function):
     """One recorded call of a primitive."""

@@ -33,9 +33,7 @@ class LoweringState:
     constant_lengths: dict[Term, Term] = field(default_factory=dict)  # of local arrays whose lengths are constants
     element_kinds: dict[str, str] = field(default_factory=dict)  # kinds of local arrays when allocated, "" if not known
     reshaped: dict[str, View] = field(default_factory=dict)  # the view that a reshaped array shares its elements with
-    reshaped_copies: dict[str, str] = field(
-        default_factory=dict
-    )  # of elements that are not contiguous: what takes them
+    reshaped_copies: dict[str, str] = field(default_factory=dict)  # of what is not contiguous: the call that made it
     copied_at_once: set[str] = field(default_factory=set)  # reshaped parameters that are copied first
     written_reshaped: set[str] = field(default_factory=set)  # those that are not, being written
     reshaped_groups: dict[str, list[tuple[range, range]]] = field(default_factory=dict)  # see :mod:`.reshaping`

@@ -59,10 +59,10 @@ def _why_not_raised(low: Lowering, error: type[Exception], raised: ast.expr | No
 
 def error_text(low: Lowering, args: list[ast.expr]) -> str:
     """The message of an error with these arguments; those that are not known are as they are written."""
-    texts = []
+    parts = []
     for a in args:
         known = static_text(low, a)
-        texts.append(known or (str(a.value) if isinstance(a, ast.Constant) else unparse(a)))
+        parts.append(known or (str(a.value) if isinstance(a, ast.Constant) else unparse(a)))
         if len(args) > 1 and known:
-            texts[-1] = constant_source(known)
-    return f"({', '.join(texts)})" if len(args) > 1 else "".join(texts)
+            parts[-1] = constant_source(known)
+    return f"({', '.join(parts)})" if len(args) > 1 else "".join(parts)
