@@ -12,8 +12,9 @@ import pytest
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
-from nbgrad.loops.frontend import numpy_generators, numpy_random
 from nbgrad.loops.frontend.function_table import DEFINITIONS
+from nbgrad.loops.frontend.library import generators as numpy_generators
+from nbgrad.loops.frontend.library import random as numpy_random
 
 
 def walk(mu, sigma, n):

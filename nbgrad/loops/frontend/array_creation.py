@@ -49,7 +49,7 @@ _LIKE = {np.empty_like, np.zeros_like, np.ones_like, np.full_like}
 _PARAMETERS: dict[Any, str] = {
     np.empty: "shape dtype", np.zeros: "shape dtype", np.ones: "shape dtype", np.full: "shape fill_value dtype",
     np.empty_like: "prototype dtype", np.zeros_like: "a dtype", np.ones_like: "a dtype",
-    np.full_like: "a fill_value dtype", np.copy: "a order", np.array: "object dtype", np.asarray: "a dtype",
+    np.full_like: "a fill_value dtype", np.copy: "a order", np.array: "object dtype copy", np.asarray: "a dtype",
     np.ascontiguousarray: "a dtype", np.eye: "N M k dtype", np.identity: "n dtype",
     np.arange: "start stop step dtype", np.linspace: "start stop num endpoint",
 }  # fmt: skip
@@ -96,8 +96,10 @@ class ArrayCreation:
             return self.linspace()
         if called is np.arange:
             return self.arange()
-        if first is None:
-            raise self.refuse(f"the call {unparse(self.node)}", f"give it {names[0]}")
+        copy = self.keywords.get("copy")
+        if first is None or (copy is not None and unparse(copy) != "True"):
+            instead = f"give it {names[0]}" if first is None else "write np.asarray where no copy is needed"
+            raise self.refuse(f"the call {unparse(self.node)}", instead)
         if called not in (np.copy, np.array, np.asarray, np.ascontiguousarray):
             return self.filled(called, first)
         if isinstance(first, ast.List | ast.Tuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import math
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -25,12 +26,12 @@ from .array_expressions import (
     combine,
     copy_of_values,
 )
-from .function_table import MANY, lowers, method
+from .function_table import MANY, lowers
 from .implicit_errors import check_call
 from .known_integers import integer_of
 from .memory_order import record_sharing
 from .overloads import may_be_float32
-from .partial_evaluation import is_none
+from .partial_evaluation import is_none, static_truth
 from .record_types import is_record
 from .records import shape_of_record
 from .reductions import Reductions
@@ -80,6 +81,36 @@ def _extremum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
     if only is not None and not only.rank and not isinstance(only, TupleExpr):
         raise low.source.refuse(node, f"the call {unparse(node)}", "give it several numbers, a tuple or a vector")
     return low.elementwise_call(node, None if only is None else [only])
+
+
+@lowers(np.select, arguments=(2, 3), keywords=True)
+def _select(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    tests, choices = (low.tree(a) for a in node.args[:2])
+    given = [*node.args[2:], *(k.value for k in node.keywords if k.arg == "default")]
+    matched = isinstance(tests, TupleExpr) and isinstance(choices, TupleExpr) and len(tests.items) == len(choices.items)
+    if not matched or len(given) != len(node.args) + len(node.keywords) - 2:
+        raise low.source.refuse(node, f"the call {unparse(node)}", "give as many conditions as choices, in lists")
+    found = low.array_like(given[0]) if given else Scalar(ZERO)
+    for test, choice in reversed(list(zip(tests.items, choices.items, strict=True))):  # type: ignore[attr-defined]
+        found = combine(Select, [test, choice, found])
+    return found
+
+
+@lowers(np.divmod, arguments=(2, 2))
+def _divmod_of_arrays(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    operands: list[ast.expr] = [ast.copy_location(Lowered(a), node) for a in low.operands(node, 2)]
+    functions = [bound_name(np.floor_divide, "np.floor_divide"), bound_name(np.remainder, "np.remainder")]
+    return TupleExpr([low.tree(with_location(ast.Call(f, operands, []), node)) for f in functions])
+
+
+@lowers(isinstance, arguments=(2, 2))
+def _isinstance(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    holds = static_truth(low, node)
+    if holds is None:
+        what = f"{unparse(node)}, which is not known here"
+        instead = "test an argument that is not set again, or name Python's class beside NumPy's, as (int, np.integer)"
+        raise low.source.refuse(node, what, instead)
+    return Scalar(Constant(holds))
 
 
 @lowers(divmod, arguments=(2, 2))
@@ -274,11 +305,17 @@ def _astype(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return creation.converted(low.tree(node.args[0]), *creation.dtype_of(node.args[1]))
 
 
-@lowers(np.ndarray.item, arguments=(1, 1))
+@lowers(np.ndarray.item, arguments=(1, MANY))
 def _item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    tree = low.tree(node.args[0])
+    array, *indices = node.args
+    if indices:
+        if len(indices) < low.tree(array).rank:  # among all elements
+            array = ast.Call(bound_name(np.ravel, "np.ravel"), [array], [])
+        index = indices[0] if len(indices) == 1 else ast.Tuple(indices, ast.Load())
+        return low.tree(with_location(ast.Subscript(array, index, ast.Load()), node))
+    tree = low.tree(array)
     if not isinstance(tree, Scalar):
-        raise low.source.refuse(node, "the method item of an array with axes", "index it")
+        raise low.source.refuse(node, "the method item of an array with axes", "give it an index")
     return tree
 
 
@@ -292,19 +329,24 @@ def _imag(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return imaginary_part(low.tree(node.args[0]))
 
 
-def _library(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return low.library(called, node, *map(low.tree, node.args))
+def _by_function(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    """A method as a call of the function of its name."""
+    name = getattr(called, "__name__", "")
+    return low.call(with_location(ast.Call(bound_name(getattr(np, name), name), node.args, node.keywords), node), hint)
 
 
-@lowers(np.ndarray.round, arguments=(1, 2))
-def _round(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return low.call(with_location(ast.Call(bound_name(np.round, "round"), node.args, node.keywords), node), hint)
+for _name in ("argpartition", "argsort", "compress", "diagonal", "nonzero", "repeat", "round", "searchsorted", "take"):
+    lowers(getattr(np.ndarray, _name), arguments=(1, MANY), keywords=True)(_by_function)
 
 
-@lowers(np.ndarray.argsort, arguments=(1, 3), keywords=True)
-def _argsort(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return low.call(with_location(ast.Call(bound_name(np.argsort, "argsort"), node.args, node.keywords), node), hint)
+@lowers(np.ndarray.view, arguments=(1, 1), shares=True)
+def _view(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    return low.tree(node.args[0])
 
 
-for _function in (np.repeat, np.take, np.nonzero):
-    method(_function, _library)
+@lowers(math.log, arguments=(1, 2))
+def _log(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    if len(node.args) == 1:
+        return low.elementwise_call(node)
+    logarithms = [ast.Call(bound_name(math.log, "math.log"), [a], []) for a in node.args]
+    return combine(partial(Binary, "/"), [low.tree(with_location(n, node)) for n in logarithms])

@@ -48,8 +48,8 @@ from .element_types import called_function
 from .function_table import MODULES
 from .implicit_errors import check_division, in_range, index_may_raise
 from .known_integers import integer_of
+from .library.sums import masked
 from .lists_of_rows import item_or_slice
-from .numpy_library import masked
 from .record_types import is_record
 from .records import attribute_of_record, item_of_record
 from .reshaping import with_plain_indices

@@ -4,7 +4,7 @@ There are four kinds of rows, and adding a function of NumPy is adding one of th
 
 * a function of scalars, applied elementwise: :mod:`nbgrad.loops.ir.functions`, with its derivative;
 * an operator, such as ``np.add``: :mod:`.operator_functions`, with the term of one element;
-* a function written in the subset itself: :mod:`.numpy_library`, under :func:`definition`;
+* a function written in the subset itself: :mod:`.library`, under :func:`definition`;
 * one that is lowered by code of its own, such as ``np.sum``: under :func:`lowers`.
 
 A method of arrays is the function ``np.ndarray.sum``; its calls are lowered with the array as the first argument.
@@ -158,7 +158,6 @@ for _function, _arguments in (
     _ROWS[_function] = Known(_function, None, _arguments, shares=True)
 _ROWS[type] = Known(type, None, (1, 1))  # element_types
 _ROWS[np.dtype] = Known(np.dtype, None, (1, 1))  # static_values
-_ROWS[isinstance] = Known(isinstance, None, (2, 2))  # of tuples: partial_evaluation
 _ROWS[np.shape] = Known(np.shape, None, (1, 1))
 _ROWS[np.ndarray.fill] = Known(np.ndarray.fill, None, (2, 2), writes=True)  # a statement: Lowering.effect
 

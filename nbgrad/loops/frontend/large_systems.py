@@ -16,10 +16,11 @@ import numpy as np
 from ..custom_rules import Rule, register_rule
 from ..runtime.lapack import RULES
 from ..runtime.lapack_factors import DET
-from . import numpy_linalg, primitive_calls
+from . import primitive_calls
 from .array_expressions import ArrayExpr, Lowered, TupleExpr
 from .function_table import DEFINITIONS
-from .numpy_factors import qr_of_large
+from .library.factors import qr_of_large
+from .library.linalg import qr_in_loops
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -32,7 +33,7 @@ _LARGE = 16
 _OF_LARGE: dict[tuple, Rule | Callable] = {
     (DEFINITIONS[function], *ranks): register_rule(*rule) for (function, *ranks), rule in RULES.items()
 }
-_OF_LARGE |= {(DEFINITIONS[np.linalg.det], 2): register_rule(*DET), (numpy_linalg.qr_in_loops, 2): qr_of_large}
+_OF_LARGE |= {(DEFINITIONS[np.linalg.det], 2): register_rule(*DET), (qr_in_loops, 2): qr_of_large}
 _FUNCTIONS = {function for function, *_ in _OF_LARGE}
 
 

@@ -44,6 +44,8 @@ OPERATORS: dict[object, Callable[..., Term]] = {
     np.divide: partial(Binary, "/"), np.remainder: partial(Binary, "%"), np.floor_divide: partial(Binary, "//"),
     np.negative: partial(Unary, "-"), **dict.fromkeys((np.positive, np.conj), partial(Unary, "+")),
     np.logical_not: partial(Unary, "not"),
+    np.bitwise_and: partial(Binary, "&"), np.bitwise_or: partial(Binary, "|"), np.bitwise_xor: partial(Binary, "^"),
+    np.invert: partial(Unary, "~"), np.left_shift: partial(Binary, "<<"), np.right_shift: partial(Binary, ">>"),
     np.less: _compared("<"), np.less_equal: _compared("<="), np.greater: _compared(">"),
     np.greater_equal: _compared(">="), np.equal: _compared("=="), np.not_equal: _compared("!="),
     np.logical_and: _joined("and"), np.logical_or: _joined("or"),

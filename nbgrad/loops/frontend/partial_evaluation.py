@@ -13,6 +13,7 @@ from ..ir.affine import offset
 from ..ir.terms import Compare, Logical, Term, Unary, Variable
 from ..runtime.products import large_product, large_triangle
 from .array_expressions import Static
+from .classes import is_instance
 from .dictionaries import dictionary_of
 from .element_types import element_type
 from .messages import Message
@@ -78,8 +79,7 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             value = _constant(low, node)
             return bool(value) if isinstance(value, bool | int | float | str | None) else None
         case ast.Call(args=[ast.Name() as name, kind]) if low.function_of(node.func) is isinstance:
-            known = low.is_local_name(name.id) and low.resolve(kind) is tuple
-            return low.plain_tuple(name) is not None if known else None
+            return is_instance(low, name, kind)
         case ast.Call() if low.function_of(node.func) in (large_product, large_triangle):
             return False  # in generated code: the loops beside the call of BLAS are what is differentiated
         case ast.Call():
@@ -113,6 +113,11 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
             return _rank(low, only)
+        case ast.Call(args=[only]) if low.function_of(node.func) is np.isscalar:
+            rank = _rank(low, only)
+            return rank if rank is _UNKNOWN else rank == 0
+        case ast.Call(args=[ast.Attribute(value=owner, attr="shape")]) if low.function_of(node.func) is len:
+            return _rank(low, owner)
         case ast.Call(args=[only]) if (held := dictionary_of(low, only)) and low.function_of(node.func) is len:
             return len(held.items)
         case ast.Call(args=[ast.Name() as name]) if low.plain_tuple(name) and low.function_of(node.func) is len:

@@ -34,9 +34,9 @@ from .array_expressions import (
 from .function_table import lowers
 from .implicit_errors import check_not_empty
 from .known_integers import integer_of
+from .library.factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
+from .library.sums import column_norm, flattened, row_norm, vector_norm
 from .lists_of_arrays import changed_lists
-from .numpy_factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
-from .numpy_library import column_norm, flattened, row_norm, vector_norm
 from .partial_evaluation import is_none, static_truth
 from .structured_control import with_location
 from .syntax import unparse

@@ -56,6 +56,9 @@ class Slices(CapturedConstants):
     def value(self, node: ast.expr) -> Term:
         raise NotImplementedError
 
+    def name_or_constant(self, term: Term) -> Term:
+        raise NotImplementedError
+
     def single_element(self, node: ast.Subscript, axis: Axis, part: ast.Slice) -> Axis | None:
         """A slice like ``0:1`` or ``-1:``, which keeps an axis of length 1; None for others. The array must have that
         element: only then is the length known, so that it broadcasts."""
@@ -80,11 +83,13 @@ class Slices(CapturedConstants):
         size = axis_length(axis)
         step = ONE if part.step is None else self.with_known_integers(fold_negation(self.value(part.step)))
         number = distance(step, ZERO)
-        if not number:
-            raise self.source.refuse(node, "a slice with a step that is not a constant", "write a loop over range")
+        if number is None:
+            step = self.positive_step(node, step)
+        elif number == 0:
+            raise self.source.refuse(node, "a slice with step 0", "give another one")
         if part.lower is None and part.upper is None and number == 1:
             return axis
-        if number < 0:
+        if number is not None and number < 0:
             last = plus(size, -1)
             start = last if part.lower is None else self.slice_end(part.lower, size, -1, last)
             stop = MINUS_ONE if part.upper is None else self.slice_end(part.upper, size, -1, None)
@@ -92,6 +97,16 @@ class Slices(CapturedConstants):
             start = ZERO if part.lower is None else self.slice_end(part.lower, size, 0, None)
             stop = size if part.upper is None else self.slice_end(part.upper, size, 0, size)
         return compose(axis, start, stop, step)
+
+    def positive_step(self, node: ast.Subscript, step: Term) -> Term:
+        """A step that is known at run time, where it must be positive: where a slice begins and ends depends on its
+        sign."""
+        step = self.name_or_constant(self.signed(step))
+        message = (
+            f"{self.lowered_function.name}: a step in '{unparse(node)}' that is not positive; write -1 where it is"
+        )
+        self.out.append(Check(Compare(("<",), (step, ONE)), message))
+        return step
 
     def slice_end(self, node: ast.expr, size: Term, low: int, high: Term | None) -> Term:
         """One end of a slice of `size` elements, clipped to `low` and, where needed, `high`."""

@@ -270,4 +270,6 @@ def _advice(text: str, called: object = None) -> str:
         return OTHER_UFUNC
     if is_jitclass(called):
         return _INSTEAD_OF_JITCLASS
+    if isinstance(called, np.vectorize):
+        return "make it by numba.vectorize, which needs no first result to know the dtype, or write a loop"
     return next((a for k, a in _ADVICE.items() if f"{text}.".startswith(f"{k}.") or text.endswith(f".{k}")), "")

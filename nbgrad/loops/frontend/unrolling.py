@@ -27,6 +27,7 @@ from .live_range_splitting import NeedsSplitting
 from .partial_evaluation import static_truth
 from .records import has_instance
 from .rewrites import N, Zipped, can_be_written_out, is_range, place_of, with_numbers
+from .splits import SPLITS
 from .structured_control import assignment, contains_jump, flag_assignment, flag_breaks, with_location
 from .syntax import Replaced, copy_tree, stored_names, subtrees, unparse
 from .views import NUMBERS
@@ -94,7 +95,7 @@ class Unrolling(Calls):
             case ast.Call(args=args) if self.function_of(iterable.func) in (enumerate, zip, reversed):
                 iterable = copy.copy(iterable)
                 iterable.args = [self.with_tuples_lowered(a) for a in args]
-            case ast.Call() if self.callee(iterable) is not None:
+            case ast.Call() if self.function_of(iterable.func) in SPLITS or self.callee(iterable) is not None:
                 return lowered_from(self.tree(iterable), iterable)
             case ast.Subscript(value=ast.Tuple() | ast.List() | ast.Call() as value, slice=ast.Slice()):
                 iterable = copy.copy(iterable)

@@ -1,7 +1,7 @@
 """Arrays of unsigned integers: their elements are read as int64.
 
 In NumPy and Numba, differences of unsigned integers wrap around at 0, and elements of new arrays of them at 256 or so.
-What may do so is refused; everything else is the same in int64.
+What may do so is refused, and so is what is stored in them, but flags; everything else is the same in int64.
 """
 
 from __future__ import annotations
@@ -13,7 +13,20 @@ import numpy as np
 from ...errors import TraceError
 from .names import called
 from .statements import Alloc, Assign, Call, Function, Loop, Statement, Store, Swap, map_terms, terms_of, walk
-from .terms import Binary, DType, Element, Select, Term, Unary, Variable, named, subterms
+from .terms import (
+    Binary,
+    Compare,
+    Constant,
+    DType,
+    Element,
+    Logical,
+    Select,
+    Term,
+    Unary,
+    Variable,
+    named,
+    subterms,
+)
 from .terms import Call as CallTerm
 
 __all__ = ["read_unsigned"]
@@ -41,6 +54,12 @@ def _signed(term: Term, arrays: set[str]) -> Term:
     operands = tuple([_signed(t, arrays) for t in term.operands])
     term = term.rebuilt(operands) if operands else term
     return called(np.int64, term) if isinstance(term, Element) and term.array in arrays else term
+
+
+def _fits(value: Term) -> bool:
+    """Whether a value is one of every unsigned type, as those of flags are."""
+    known = isinstance(value, Constant) and isinstance(value.value, int) and 0 <= value.value < 256
+    return known or isinstance(value, Compare | Logical)
 
 
 class _UnsignedValues:
@@ -104,7 +123,8 @@ class _UnsignedValues:
                 raise self.refuse(s, f"an array as an argument of {s.rule.name},", s.function)
         for s in stores:
             copied = self.holds(s.value) and not isinstance(s.value, Binary)
-            if s.array in self.f.unsigned or (s.array in copies and s not in filled and not copied):
+            elsewhere = s.array in copies and s not in filled and not copied
+            if (s.array in self.f.unsigned and not _fits(s.value)) or elsewhere:
                 raise self.refuse(s, "an array that is written,", s.value)
             if s in filled and self.holds(s.value) and not copied:
                 raise self.refuse(s, "a new array of sums", s.value)

@@ -1,7 +1,7 @@
 """Draws of random numbers in generated files: functions of the state that Numba keeps for each
 thread, or of a generator.
 
-All others are written in the subset, on top of these (:mod:`..frontend.numpy_random`). What they return has no
+All others are written in the subset, on top of these (:mod:`..frontend.library.random`). What they return has no
 derivative; :class:`..custom_rules.Rule` has what makes calls of them statements that run once, in order.
 """
 

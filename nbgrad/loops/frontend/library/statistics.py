@@ -1,12 +1,11 @@
-"""NumPy functions for missing data (NaN), quantiles, comparison, counting and covariance, as in
-:mod:`.numpy_library`."""
+"""NumPy functions for missing data (NaN), quantiles, comparison, counting and covariance."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .function_table import Array, definition, refuse_call
-from .numpy_sorting import sorting_order
+from ..function_table import Array, definition, refuse_call
+from .sorting import sorting_order
 
 __all__: list[str] = []  # they are found through the table
 
@@ -279,7 +278,9 @@ def bincount(x, weights=None, minlength=0):
 
 
 @definition(np)
-def count_nonzero(a):
+def count_nonzero(a, axis=None, *, keepdims=False):
+    if axis is not None or keepdims:
+        return np.sum(a != 0, axis=axis, keepdims=keepdims)
     count = 0
     for index in np.ndindex(a.shape):
         if a[index]:
@@ -374,15 +375,3 @@ def _counted(values, edges, weights, density):
                 j = min(np.searchsorted(edges, x, side="right") - 1, n - 1)
             counts[j] += 1 if weights is None else shares[k]
     return counts
-
-
-@definition(np)
-def unique(ar):
-    """The distinct elements, from the smallest on; a gradient goes to the first of those that are equal."""
-    flat = np.ravel(ar)
-    order, found = sorting_order(flat), []
-    for k in range(flat.size):
-        value, last = flat[order[k]], flat[order[max(k - 1, 0)]]
-        if k == 0 or (value != last and (value == value or last == last)):  # one NaN
-            found.append(value)
-    return np.array(found)

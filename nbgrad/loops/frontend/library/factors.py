@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..custom_rules import register_rule
-from ..runtime.lapack_factors import (
+from ...custom_rules import register_rule
+from ...runtime.lapack_factors import (
     FACTORS,
     lapack_eigh,
     lapack_lstsq,
@@ -14,7 +14,7 @@ from ..runtime.lapack_factors import (
     lapack_svd,
     precision,
 )
-from .function_table import definition, refuse_call
+from ..function_table import definition, refuse_call
 
 __all__ = ["nuclear_norm", "product_of_three", "qr_of_large", "smallest_value", "spectral_norm"]
 

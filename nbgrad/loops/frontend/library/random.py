@@ -1,4 +1,4 @@
-"""Random numbers, as in :mod:`.numpy_library`: the functions of ``np.random`` and ``random``.
+"""Random numbers: the functions of ``np.random`` and ``random``.
 
 Each is written with standard draws, and so has the derivative by its parameters for the same draws (reparametrization:
 ``loc + scale * z``). The numbers are those that Numba draws, one after the other, with the same formulas. Parameters
@@ -12,9 +12,9 @@ import random as python_random
 
 import numpy as np
 
-from ..custom_rules import register_draws
-from ..runtime.random_draws import DRAWS
-from .function_table import definition, refuse_call
+from ...custom_rules import register_draws
+from ...runtime.random_draws import DRAWS
+from ..function_table import definition, refuse_call
 
 __all__: list[str] = []  # they are found through the table
 

@@ -1,10 +1,10 @@
-"""NumPy functions for linear algebra, written in the subset as in :mod:`.numpy_library`."""
+"""NumPy functions for linear algebra, written in the subset."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .function_table import definition, refuse_call
+from ..function_table import definition, refuse_call
 
 __all__ = ["qr_in_loops"]  # the others are found through the table
 

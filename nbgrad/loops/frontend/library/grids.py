@@ -1,12 +1,10 @@
-"""NumPy functions of grids, indices of matrices and single numbers, as in :mod:`.numpy_library`."""
+"""NumPy functions of grids and of indices of matrices."""
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from .function_table import Array, definition, refuse_call
+from ..function_table import Array, definition, refuse_call
 
 __all__: list[str] = []  # they are found through the table
 
@@ -36,18 +34,25 @@ def meshgrid(x: Array, y: Array, indexing="xy"):
 
 
 @definition(np)
-def gradient(f: Array, h=1.0):
-    if np.ndim(f) != 1 or np.ndim(h) != 0:
-        refuse_call("np.gradient of this: give a vector and a distance, or take differences of slices")
-    n = f.size
-    if n < 2:
-        raise ValueError("np.gradient of fewer than two elements")
-    slope = np.empty(n)
-    slope[0] = (f[1] - f[0]) / h
-    for k in range(1, n - 1):
-        slope[k] = (f[k + 1] - f[k - 1]) / (2.0 * h)
-    slope[n - 1] = (f[n - 1] - f[n - 2]) / h
-    return slope
+def logspace(start, stop, num=50, endpoint=True, base=10.0):
+    if endpoint:
+        powers = np.linspace(start, stop, num)
+    else:
+        powers = np.linspace(start, stop, num, endpoint=False)
+    return base**powers
+
+
+@definition(np)
+def geomspace(start, stop, num=50, endpoint=True):
+    if start * stop <= 0:
+        raise ValueError("np.geomspace between numbers that are 0 or have different signs")
+    sign = np.sign(start)
+    found = sign * logspace(np.log10(sign * start), np.log10(sign * stop), num, endpoint)
+    if num > 0:
+        found[0] = start
+        if num > 1 and endpoint:
+            found[num - 1] = stop
+    return found
 
 
 # Indices.
@@ -84,6 +89,45 @@ def tril_indices(n, k=0):
 
 
 @definition(np)
+def triu_indices_from(arr, k=0):
+    require_square(arr)
+    return triu_indices(arr.shape[0], k)
+
+
+@definition(np)
+def tril_indices_from(arr, k=0):
+    require_square(arr)
+    return tril_indices(arr.shape[0], k)
+
+
+def require_square(a):
+    if a.shape[0] != a.shape[1]:
+        raise ValueError("indices of a matrix that is not square")
+
+
+@definition(np)
+def diag_indices_from(arr):
+    require_square(arr)
+    return diag_indices(arr.shape[0], np.ndim(arr))
+
+
+@definition(np)
+def indices(dimensions):
+    if len(dimensions) == 1:
+        found = np.empty((1, dimensions[0]), np.int64)
+        found[0] = np.arange(dimensions[0])
+    elif len(dimensions) == 2:
+        found = np.empty((2, dimensions[0], dimensions[1]), np.int64)
+        for i in range(dimensions[0]):
+            for j in range(dimensions[1]):
+                found[0, i, j] = i
+                found[1, i, j] = j
+    else:
+        refuse_call("np.indices of more than two lengths: write loops")
+    return found
+
+
+@definition(np)
 def diag_indices(n, ndim=2):
     places = np.arange(n)
     if ndim == 1:
@@ -104,26 +148,3 @@ def unravel_index(indices, shape):
     if indices < 0 or indices >= shape[0] * shape[1]:
         raise ValueError("np.unravel_index of an index that is out of bounds")
     return indices // shape[1], indices % shape[1]
-
-
-# Numbers.
-
-
-@definition(np)
-def fix(x):
-    return np.trunc(x)
-
-
-@definition(np)
-def heaviside(x1, x2):
-    return np.where(x1 != x1, x1, np.where(x1 < 0, 0.0, np.where(x1 > 0, 1.0, x2)))
-
-
-@definition(math)
-def exp2(x):
-    return np.exp2(x)
-
-
-@definition(math)
-def cbrt(x):
-    return np.cbrt(x)

@@ -1,4 +1,4 @@
-"""NumPy functions that search and sort, as in :mod:`.numpy_library`.
+"""NumPy functions that search and sort.
 
 They find indices, which are integers: derivatives read the elements there, and nothing of the search is stored.
 """
@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from .function_table import definition, refuse_call
+from ..function_table import Array, definition, refuse_call
 
-__all__ = ["sorting_order"]
+__all__ = ["place", "sorting_order"]
 
 
 def less(a, b):
@@ -18,7 +18,7 @@ def less(a, b):
 
 
 @definition(np)
-def searchsorted(a, v, side="left"):
+def searchsorted(a: Array, v: Array, side="left"):
     if np.ndim(v) == 0:
         found = place(a, v, side)
     else:
@@ -44,35 +44,7 @@ def place(a, v, side):
 
 
 @definition(np)
-def interp(x, xp, fp):
-    if xp.size == 0:
-        raise ValueError("array of sample points is empty")
-    if xp.size != fp.size:
-        raise ValueError("fp and xp are not of the same length")
-    if np.ndim(x) == 0:
-        found = between(x, xp, fp)
-    else:
-        found = np.empty(x.shape)
-        for index in np.ndindex(x.shape):
-            found[index] = between(x[index], xp, fp)
-    return found
-
-
-def between(x, xp, fp):
-    j = place(xp, x, "right")
-    if x != x:
-        y = x
-    elif j == 0:
-        y = fp[0]
-    elif j == xp.size:
-        y = fp[j - 1]
-    else:
-        y = fp[j - 1] + (fp[j] - fp[j - 1]) / (xp[j] - xp[j - 1]) * (x - xp[j - 1])
-    return y
-
-
-@definition(np)
-def digitize(x, bins, right=False):
+def digitize(x: Array, bins: Array, right=False):
     falls = bins.size > 1 and bins[0] > bins[bins.size - 1]
     if right:
         up, down = searchsorted(bins, x), bins.size - searchsorted(bins[::-1], x, "right")
@@ -154,6 +126,16 @@ def in_order(a, axis=-1):
 
 @definition(np)
 def partition(a, kth):
+    check_place(a, kth)
+    return in_order(a)  # every order of the others will do
+
+
+@definition(np)
+def argpartition(a, kth):
+    check_place(a, kth)
+    return sorting_order(a)
+
+
+def check_place(a, kth):
     if np.min(kth) < -a.shape[-1] or np.max(kth) >= a.shape[-1]:
         raise ValueError("np.partition at an index out of range")
-    return in_order(a)  # every order of the others will do

@@ -1,10 +1,10 @@
-"""NumPy functions that write an argument in place, as in :mod:`.numpy_library`."""
+"""NumPy functions that write an argument in place."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from .function_table import Array, definition, refuse_call
+from ..function_table import Array, definition, refuse_call
 
 __all__: list[str] = []  # they are found through the table
 

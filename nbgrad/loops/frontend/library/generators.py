@@ -1,13 +1,13 @@
-"""Methods of random generators that are arguments, as in :mod:`.numpy_random`; the numbers are NumPy's own."""
+"""Methods of random generators that are arguments, as in :mod:`.random`; the numbers are NumPy's own."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..custom_rules import register_draws
-from ..runtime.random_draws import GENERATOR_DRAWS
-from .function_table import definition
-from .numpy_random import chosen, counted, extreme, laplacian, located, logit, numbers, population, power_of, taken
+from ...custom_rules import register_draws
+from ...runtime.random_draws import GENERATOR_DRAWS
+from ..function_table import definition
+from .random import chosen, counted, extreme, laplacian, located, logit, numbers, population, power_of, taken
 
 __all__: list[str] = []  # they are found through the table
 
