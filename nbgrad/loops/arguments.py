@@ -320,8 +320,8 @@ def check_no_aliasing(f: Function, args: tuple) -> None:
         written = dict(arrays)[n]
         if n in f.contiguous and not written.flags.c_contiguous:
             raise AttrError(
-                f"{f.name}: the array {n} is not contiguous, and NumPy would write into a copy of it where it is "
-                f"reshaped; pass np.ascontiguousarray({n})"
+                f"{f.name}: the array {n} is not contiguous, so that NumPy may copy it where it is reshaped, and it, "
+                f"or what is reshaped, is written; pass np.ascontiguousarray({n})"
             )
         if not written.flags.writeable:
             raise AttrError(f"{f.name}: the array {n} is read-only, and {n} is written; pass {n}.copy()")

@@ -48,7 +48,7 @@ from .frontend.wrapped_calls import source_of
 from .ir.passes import Pass, checked, enabled, recorded, without
 from .ir.statements import Alloc, Function, If, walk
 from .pullback import Pullback
-from .unit_axes import UnitAxis, broadcasting_axes
+from .unit_axes import UnitAxis, broadcasting_axes, squeezed_axes
 from .variants import AdjointVariant, CheckpointedVariant, SplitVariant, TangentVariant
 
 __all__ = ["Adjoint", "Tangent"]
@@ -150,12 +150,18 @@ class _Differentiated(FlattensArguments, Derived):
         single, doubles = has_float32(args), float64_among_float32(source, args)
         key = source, generate, differentiated, doubles, enabled(Pass.STRIP_MINING), *ranks.values(), *kinds.values()
         large = are_large(args) and not self._fixed_buffers
-        unit_axes: frozenset[tuple[str, int]] = frozenset()
+        unit_axes, refused = frozenset[tuple[str, int]](), None
         while True:
             program = self._programs.get((single, unit_axes, large, *key))
             if program is None:
                 with collector.paused():
-                    f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes, large)
+                    try:
+                        f, wrt = self._lowered(source, ranks, kinds, single, doubles, unit_axes, large)
+                    except TraceError as err:
+                        if refused or not (unit_axes := squeezed_axes(getattr(err, "lowered", None), args)):
+                            raise refused or err from None
+                        refused = err
+                        continue
                     full = (f.single_precision, unit_axes, f.large_systems, *key)
                     program = self._programs.get(full)
                     if program is None:

@@ -82,7 +82,8 @@ def _place(s: Statement, reverse: AdjointBuilder) -> str:
         return f"held in {reverse.plan.scalar_copies[s]}"
     tape = reverse.tapes[s]
     loops = ", ".join(p.index or "while" for p in tape.loops)
-    grows = " that grows" if tape.sizes is None else ""
+    counted = tape.stack is not None and tape.stack.total_slots
+    grows = "" if tape.sizes is not None else ", whose length is counted before," if counted else " that grows"
     where = f"{tape.array}[..., {tape.beside.index(tape)}]" if tape.is_shared else tape.array
     return f"recorded on the tape {where}{grows}{f', over the loops {loops}' * bool(loops)}"
 

@@ -10,9 +10,9 @@ import builtins
 from typing import Any
 
 from .ir.statements import Function
-from .ir.terms import Binary, Call, Constant, Global, Length, Term
+from .ir.terms import ZERO, Binary, Call, Constant, Global, Length, Term
 
-__all__ = ["UnitAxis", "broadcasting_axes"]
+__all__ = ["UnitAxis", "broadcasting_axes", "squeezed_axes"]
 
 _CALLS = (builtins.min, builtins.max)
 
@@ -29,6 +29,15 @@ def broadcasting_axes(f: Function, args: tuple) -> frozenset[tuple[str, int]]:
     ones = [(n, d) for n, d in f.compared_axes if lengths[n][d] == 1]
     broadcast = any(_value(t, lengths) != 1 for axis in ones for t in f.compared_axes[axis])
     return frozenset(ones) if broadcast else frozenset()
+
+
+def squeezed_axes(f: Function | None, args: tuple) -> frozenset[tuple[str, int]]:
+    """The axes of length 1 that ``np.squeeze`` may drop; `f` is a function whose lowering failed without that."""
+    if f is None:
+        return frozenset()
+    lengths = {n: a.shape for n, a in zip(f.parameters, args, strict=True) if f.ranks[n]}
+    perhaps = [axis for axis, others in f.compared_axes.items() if ZERO in others]
+    return frozenset((n, d) for n, d in perhaps if lengths[n][d] == 1)
 
 
 def _value(length: Term, lengths: dict[str, tuple[int, ...]]) -> Any:

@@ -39,6 +39,7 @@ from .reshaping import contiguous, reshaped
 from .structured_control import with_location
 from .syntax import bound_name, unparse
 from .views import View, axis_length, fold_negation
+from .views_without_axes import element_of
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -221,7 +222,8 @@ def _expand_dims(low: Calls, node: ast.Call, called: object, hint: str) -> Array
 @lowers(np.squeeze, arguments=(1, 2), methods=True, keywords=True, shares=True)
 def _squeeze(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     """Without axes of length 1: those given, or those that the source and the lengths of arguments show."""
-    view = low.view(node.args[0])
+    tree = low.tree(node.args[0])
+    view, shares = low.view_of(tree, node.args[0]), isinstance(tree, Leaf) and not tree.fresh
     given = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "axis")]
     if len(given) != len(node.args) + len(node.keywords) - 1 or len(given) > 1:
         raise low.source.refuse(node, f"the call {unparse(node)}", "give it an array, and perhaps an axis")
@@ -229,17 +231,17 @@ def _squeeze(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr
         axes = integers(low, node, given)
         if not all(-view.rank <= a < view.rank for a in axes) or len({a % view.rank for a in axes}) < len(axes):
             raise low.source.refuse(node, f"the axes in {unparse(node)}", f"give axes of the {view.rank}, each once")
-        return _without_axes(low, node, view, {a % view.rank for a in axes})
+        return _without_axes(low, node, view, {a % view.rank for a in axes}, shares)
     lengths = low.shape(view)
     for length in lengths:
         low.lowered_function.compared_lengths.append((length, ZERO))  # code of its own where one has length 1
         if not isinstance(length, Constant):
             message = f"{low.source.name}: an axis of length 1 in '{unparse(node)}' that is not known: give axis="
             low.out.append(Check(Compare(("==",), (length, ONE)), message))
-    return _without_axes(low, node, view, {d for d, length in enumerate(lengths) if length is ONE})
+    return _without_axes(low, node, view, {d for d, length in enumerate(lengths) if length is ONE}, shares)
 
 
-def _without_axes(low: Calls, node: ast.Call, view: View, axes: set[int]) -> ArrayExpr:
+def _without_axes(low: Calls, node: ast.Call, view: View, axes: set[int], shares: bool) -> ArrayExpr:
     """A view without these axes, whose lengths are 1."""
     parts, order = list(view.parts), list(view.order)
     for d in sorted(axes, reverse=True):
@@ -250,7 +252,9 @@ def _without_axes(low: Calls, node: ast.Call, view: View, axes: set[int]) -> Arr
         if dim is not None:
             parts[dim] = view.axis(d).start
     squeezed = View(view.name, tuple(parts), tuple(order))
-    return Leaf(squeezed) if squeezed.rank else Scalar(squeezed.at([]))
+    if squeezed.rank:
+        return Leaf(squeezed)
+    return element_of(low, node, squeezed) if shares else Scalar(squeezed.at([]))
 
 
 @lowers(np.atleast_1d, np.atleast_2d, np.atleast_3d, arguments=(1, MANY), shares=True)

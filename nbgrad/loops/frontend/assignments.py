@@ -94,10 +94,15 @@ class Assignments(TupleAssignments):
     def array_index(self, target: ast.Subscript) -> ArrayExpr | None:
         """The index of a subscript, if it is a single array."""
         part = target.slice
-        if not isinstance(part, ast.Compare | ast.UnaryOp | ast.BinOp) and self.array(part) is None:
+        made = self.callee(part) is None if isinstance(part, ast.Call) else getattr(part, "attr", "") == "T"
+        if not made and not isinstance(part, ast.Compare | ast.UnaryOp | ast.BinOp) and self.array(part) is None:
             return None
-        tree = self.tree(part)
-        return tree if tree.rank else None
+        before = len(self.out)
+        tree = self.tree_or_static(part)
+        if tree.rank and not isinstance(tree, TupleExpr):
+            return tree
+        del self.out[before:]  # a number, a tuple or a slice
+        return None
 
     def scatter_elements(self, target: ast.Subscript, index: ArrayExpr, value: ast.expr) -> None:
         """Scatter: write the elements selected by an array of indices or a mask."""
@@ -151,6 +156,8 @@ class Assignments(TupleAssignments):
                 (t.array, t.value, error) for t in stores
             ]  # NumPy refuses it, though not for elements
         else:
+            if isinstance(s.target, ast.Name):
+                self.shared.augmented.add(self.local(s.target))
             self.assign(s, s.target, value)
 
     def bind_value(self, s: ast.stmt, name: str, tree: ArrayExpr, value: ast.expr) -> None:

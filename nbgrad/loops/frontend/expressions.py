@@ -54,12 +54,13 @@ from .record_types import is_record
 from .records import attribute_of_record, item_of_record
 from .reshaping import with_plain_indices
 from .scope import UNCERTAIN, Pack
-from .slices import Slices, written_indices
+from .slices import Slices, indices_of
 from .static_values import described, static_item, static_value
 from .structured_control import with_location
 from .syntax import children, is_new_axis, owner_of, unparse
 from .unset_names import is_set_below, refused_as_array
 from .views import NUMBERS, Axis, View, add_indices, axis_length, compose, fold_negation, from_either_end
+from .views_without_axes import element_of
 
 __all__ = ["Expressions"]
 
@@ -335,6 +336,8 @@ class Expressions(Slices):
             return item_or_slice(self, node, view)
         if view.rank and isinstance(node.value, ast.Attribute) and node.value.attr == "flat":
             return copy_of_values(Leaf(view))
+        if not view.rank and any(getattr(i, "value", None) is Ellipsis for i in indices_of(self, node)):
+            return element_of(self, node, view)
         return Leaf(view) if view.rank else Scalar(view.at([]))
 
     def arrays_in(self, tree: TupleExpr) -> set[str]:
@@ -414,18 +417,7 @@ class Expressions(Slices):
         if isinstance(node.value, ast.Name) and isinstance(node.ctx, ast.Store) and self.plain_tuple(node.value):
             self.list_of_arrays(node.value.id)
         view = self.view(node.value)
-        indices = written_indices(self, node.slice)
-        pack = self.tuple_of(node.slice) if node.slice in indices else None
-        makers = (ast.Call, ast.Subscript) if self.shared.of_tuples else ast.Call  # of tuples
-        if pack is not None and pack.of is list:
-            raise self.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")
-        if pack is not None:  # a[index] with a tuple of integers
-            indices = [Lowered(self.item(i)) for i in pack.items]
-        elif node.slice in indices and isinstance(node.slice, makers):
-            tree = self.tree(node.slice)
-            if isinstance(tree, TupleExpr) and tree.tuple_class is list:
-                raise self.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")
-            indices = [Lowered(t) for t in (tree.items if isinstance(tree, TupleExpr) else [tree])]
+        indices = indices_of(self, node)
         spread = [k for k, p in enumerate(indices) if isinstance(p, ast.Constant) and p.value is Ellipsis]
         used = sum(not is_new_axis(p) for p in indices) - len(spread)
         if used > view.rank or len(spread) > 1:
@@ -440,25 +432,29 @@ class Expressions(Slices):
                 order.append(None)
                 continue
             dim, axis = view.order[d], view.axis(d)
+            what = f"axis {d} of {unparse(node.value) or self.named_by_user(view.name)}"
+            d += 1
             if isinstance(p, ast.Slice):
-                if dim is not None:
+                if dim is None:
+                    self.check_slice_of_new_axis(node, p, what)
+                else:
                     single = self.single_element(node, axis, p) if view.rank > 1 else None
                     parts[dim] = single or self.sliced(node, axis, p)
                 order.append(dim)
-            elif dim is not None:
-                tree = self.tree(p)
-                if isinstance(tree, Scalar):
-                    parts[dim] = self.index(view, dim, axis, fold_negation(tree.term), node)
-                elif reads_mask(self, node, view, tree):
-                    return self.view_of(self.library(masked, node, Leaf(view), tree), node)
-                else:
-                    index, known = lower_index_array(self, node, tree, axis)
-                    if not known and (not self.covers_axis(view, dim, axis) or index_may_raise(self, None, ZERO)):
-                        what = f"axis {d} of {unparse(node.value) or self.named_by_user(view.name)}"
-                        check_index_array(self, node, index, axis_length(axis), what)
-                    order += [-1] * (index.rank if not picks else 0)
-                    picks[dim] = index, partial(self.index, view, dim, axis)
-            d += 1
+                continue
+            tree = self.tree(p)
+            if reads_mask(self, node, view, tree):
+                return self.view_of(self.library(masked, node, Leaf(view), tree), node)
+            if dim is None:
+                self.check_index_of_new_axis(node, tree, what)
+            elif isinstance(tree, Scalar):
+                parts[dim] = self.index(view, dim, axis, fold_negation(tree.term), node)
+            else:
+                index, known = lower_index_array(self, node, tree, axis)
+                if not known and (not self.covers_axis(view, dim, axis) or index_may_raise(self, None, ZERO)):
+                    check_index_array(self, node, index, axis_length(axis), what)
+                order += [-1] * (index.rank if not picks else 0)
+                picks[dim] = index, partial(self.index, view, dim, axis)
         advanced = [k for k, p in enumerate(indices) if not isinstance(p, ast.Slice) and not is_new_axis(p)]
         if picks and advanced[-1] - advanced[0] != len(advanced) - 1:  # NumPy would put these axes first
             raise self.source.refuse(node, f"indices on both sides of a slice in {unparse(node)}", "write a loop")

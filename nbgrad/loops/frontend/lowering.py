@@ -50,6 +50,7 @@ from .structured_control import always_jumps, contains_jump, falls_through, with
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
 from .tuple_arguments import StaticArgument
 from .unset_names import initial_values, read_before_set
+from .views_without_axes import resolve_views_without_axes
 from .wrapped_calls import lower_wrapped
 
 __all__ = ["lower"]
@@ -169,6 +170,7 @@ def _lower_once(
     except TraceError as err:  # after a list was read that has no items, nothing was lowered in earnest
         found = next(iter(state.read_before.values()), err)
         found.deciding = state.may_decide  # type: ignore[attr-defined]
+        found.lowered = program  # type: ignore[attr-defined]
         raise found from None
     program.results, program.form = lowering.flat_results(), form_of(lowering.result)
     if program.results:
@@ -180,6 +182,7 @@ def _lower_once(
     program.body[:0] = initial_values(program.body, program.parameters)
     check_orders(program, lowering.shared)
     resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups)
+    resolve_views_without_axes(program, state)
     if stale := state.copied_at_once & program.contiguous:
         raise NeedsSplitting("", written=stale)
     return program

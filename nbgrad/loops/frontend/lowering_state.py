@@ -67,6 +67,8 @@ class LoweringState:
     read_only_copies: dict[str, frozenset[str]] = field(default_factory=dict)  # and the arrays that they may be of
     decided: dict[tuple, bool | None] = field(default_factory=dict)  # tests that are known; None: otherwise elsewhere
     written: list[str] = field(default_factory=list)  # the arrays that are written, as far as lowering has come
+    augmented: set[str] = field(default_factory=set)  # numbers that ``+=`` and the like change
+    view_without_axes: Exception | None = None  # see :mod:`.views_without_axes`
     scopes: int = 0  # lowered so far
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered

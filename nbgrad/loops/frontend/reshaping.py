@@ -57,6 +57,9 @@ def reshaped(low: Expressions, node: ast.expr, view: View, sizes: list[Term]) ->
     if MINUS_ONE in sizes:
         others = _number([n for n in sizes if n is not MINUS_ONE])
         _check_lengths(low, node, others)
+        if not isinstance(others, Constant) or others is ZERO:
+            message = f"{low.lowered_function.name}: {unparse(node)} has a length that is 0, so that -1 is not known"
+            low.out.append(Check(Compare(("==",), (others, ZERO)), message))
         inferred = total if others is ONE else _quotient(substitute(total, low.shared.constant_lengths), others)
         sizes = [inferred if n is MINUS_ONE else n for n in sizes]
     elif len(sizes) > 1:

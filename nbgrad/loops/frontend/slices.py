@@ -9,9 +9,10 @@ from ..ir.affine import distance, plus
 from ..ir.names import called
 from ..ir.statements import Check
 from ..ir.terms import MINUS_ONE, ONE, ZERO, Compare, Constant, Term, Unary, integer
-from .array_expressions import ArrayExpr, Lowered, Static, TupleExpr
+from .array_expressions import ArrayExpr, Lowered, Scalar, Static, TupleExpr
 from .captured_constants import CapturedConstants
 from .function_table import lowers
+from .implicit_errors import in_range
 from .syntax import unparse
 from .views import Axis, add_indices, axis_length, compose, fold_negation, from_either_end
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .expressions import Expressions
 
-__all__ = ["Slices", "written_indices"]
+__all__ = ["Slices", "indices_of"]
 
 
 @lowers(slice, arguments=(1, 3))
@@ -30,9 +31,26 @@ def _slice(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return TupleExpr([*given, Static(None)][:3], slice)
 
 
-def written_indices(low: Expressions, index: ast.expr) -> list[ast.expr]:
+def _written_indices(low: Expressions, index: ast.expr) -> list[ast.expr]:
     """The indices of a subscript, with slices that have names, or are made by calls, as they are written in one."""
     return [_as_written(low, i) for i in (index.elts if isinstance(index, ast.Tuple) else [index])]
+
+
+def indices_of(low: Expressions, node: ast.Subscript) -> list[ast.expr]:
+    """The indices of a subscript; those of a tuple that has a name or is made by a call are lowered."""
+    indices = _written_indices(low, node.slice)
+    if node.slice not in indices:
+        return indices
+    pack = low.tuple_of(node.slice)
+    makers = (ast.Call, ast.Subscript) if low.shared.of_tuples else ast.Call  # of tuples
+    tree = low.tree(node.slice) if pack is None and isinstance(node.slice, makers) else None
+    if (pack is not None and pack.of is list) or (isinstance(tree, TupleExpr) and tree.tuple_class is list):
+        raise low.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")
+    if pack is not None:  # a[index] with a tuple of integers
+        return [Lowered(low.item(i)) for i in pack.items]
+    if tree is None:
+        return indices
+    return [Lowered(t) for t in (tree.items if isinstance(tree, TupleExpr) else [tree])]
 
 
 def _as_written(low: Expressions, index: ast.expr) -> ast.expr:
@@ -97,6 +115,22 @@ class Slices(CapturedConstants):
             start = ZERO if part.lower is None else self.slice_end(part.lower, size, 0, None)
             stop = size if part.upper is None else self.slice_end(part.upper, size, 0, size)
         return compose(axis, start, stop, step)
+
+    def check_slice_of_new_axis(self, node: ast.Subscript, part: ast.Slice, what: str) -> None:
+        """A slice of an axis that ``x[None]`` or ``keepdims`` added must have its element: no view is empty there."""
+        if (length := axis_length(self.sliced(node, Axis(ZERO, ONE), part))) is ONE:
+            return
+        message = f"{unparse(node)}, a slice without the element of {what}, which was added"
+        if isinstance(length, Constant):
+            raise self.source.refuse(node, message, "write np.empty of the shape")
+        self.out.append(Check(Compare(("!=",), (length, ONE)), f"{self.lowered_function.name}: {message}"))
+
+    def check_index_of_new_axis(self, node: ast.Subscript, index: ArrayExpr, what: str) -> None:
+        """An index of such an axis, which is 0 or -1."""
+        if not isinstance(index, Scalar):
+            message = f"{unparse(node)}, an array as an index of {what}, which was added"
+            raise self.source.refuse(node, message, "index the array without this axis, or write np.repeat")
+        self.out.append(in_range(self, node, fold_negation(index.term), ONE, what))  # type: ignore[arg-type]
 
     def positive_step(self, node: ast.Subscript, step: Term) -> Term:
         """A step that is known at run time, where it must be positive: where a slice begins and ends depends on its
