@@ -48,7 +48,8 @@ def test_every_index_of_an_axis_that_was_added_counts(made):
     for key in KEYS:
         full = (key, ":") if ADDED[made] == 0 else (":", key)
         f = function(
-            f"def f(x, k):\n    y = {made}\n    y[{', '.join(full)}] *= 2.0\n    return np.sum(y[{full[0]}, {full[1]}]) + np.sum(x)\n"
+            f"def f(x, k):\n    y = {made}\n    y[{', '.join(full)}] *= 2.0\n"
+            f"    return np.sum(y[{full[0]}, {full[1]}]) + np.sum(x)\n"
         )
         for k in (0, 1, -1):
             mine, theirs = X.copy(), X.copy()
@@ -87,6 +88,12 @@ WITHOUT_AXES = {
     "x[..., 0] *= a; y = x[0]": True,
     "y = x[..., 0] if a > 0 else 1.0; y *= a": False,
     "y = x[0]; y *= a; y = y + x[..., 1]": True,
+    "z = np.atleast_1d(x[..., 0]); z *= a; y = z[0]": False,
+    "z = np.expand_dims(x[..., 0], 0); z[0] *= a; y = z[0]": False,
+    "v = x[..., 1]; z = np.atleast_1d(v); z *= a; y = z[0]": False,
+    "z = np.atleast_1d(x[..., 0]) * a; z *= a; y = z[0]": True,
+    "z = x[0, None]; z *= a; y = z[0]": True,
+    "z = np.zeros(2); z[0] = x[..., 1]; z[1] += x[..., 0]; y = z[0] * z[1]": True,
 }
 
 

@@ -343,3 +343,25 @@ def test_names_of_the_wild():
         return s
 
     assert autograd.grad(f)(numpy.ones(3)).tolist() == [2, 2, 2]
+
+
+def test_in_place_operators_bind_names_to_new_arrays():
+    """As with autograd's boxes, which have none; the argument may be changed so, too."""
+
+    def f(x):
+        h = np.sin(x)
+        before = h
+        h += 1
+        h *= x
+        x += 1
+        return np.sum(h * before * x)
+
+    x = numpy.array([0.3, 0.7])
+    kept = x.copy()
+
+    def plain(x):
+        return numpy.sum((numpy.sin(x) + 1) * x * numpy.sin(x) * (x + 1))
+
+    expected = [(plain(x + d) - plain(x - d)) / 2e-6 for d in 1e-6 * numpy.eye(2)]
+    numpy.testing.assert_allclose(autograd.grad(f)(x), expected, rtol=1e-7)
+    numpy.testing.assert_array_equal(x, kept)

@@ -492,4 +492,6 @@ def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
 
 def on_memory(values: np.ndarray, kind: Kind) -> NDArray:
     """An NDArray on the memory of a writable, C-contiguous NumPy array."""
-    return register_owner(wrap(values.reshape(-1).view(kind.storage), values.shape, kind), cell_of(values))
+    x = register_owner(wrap(values.reshape(-1).view(kind.storage), values.shape, kind), cell_of(values))
+    memory_owners(x).lent = True
+    return x

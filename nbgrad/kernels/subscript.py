@@ -32,7 +32,7 @@ from .indexing import flat_positions, in_range, integers, take_axis
 from .shape import reshape, transpose
 from .slices import block_slices, embed, slice_
 
-__all__ = ["check_write", "getitem", "setitem", "slice_assign", "slice_assign_scalar"]
+__all__ = ["check_write", "getitem", "is_whole", "setitem", "slice_assign", "slice_assign_scalar"]
 
 # x[key].
 
@@ -378,7 +378,7 @@ def check_write(target: NDArray, source) -> None:
         raise NBGradError(IN_PLACE)
 
 
-def _is_whole(key) -> bool:
+def is_whole(key) -> bool:
     return key is None or key is Ellipsis or (isinstance(key, slice) and key == slice(None))
 
 
@@ -393,7 +393,7 @@ def setitem(self: NDArray, key, value) -> None:
         If the value does not broadcast to what the key selects.
     """
     tracing.check_write("assignment")
-    if _is_whole(key) and recording() and isinstance(value, NDArray) and value._node is not None:
+    if is_whole(key) and recording() and isinstance(value, NDArray) and value._node is not None:
         check_target(self)
         lead = max(0, value.ndim - self.ndim)
         if value._shape[:lead] == (1,) * lead:  # of `x[None] = value`, for example
@@ -404,7 +404,7 @@ def setitem(self: NDArray, key, value) -> None:
     check_write(self, value)
     if value is None:
         raise DTypeError("assignment: None is not a number")
-    numpy_key = ... if _is_whole(key) else tuple(_normalise(key, self))
+    numpy_key = ... if is_whole(key) else tuple(_normalise(key, self))
     if self._kind.gpu:
         block = self if numpy_key is ... else _together(self, list(numpy_key))
         if block is not None and _write_there(block, value):

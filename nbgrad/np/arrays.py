@@ -19,7 +19,7 @@ from ..errors import DTypeError, LostGradientError, ShapeError
 from ..operators.cast import reinterpreted
 from ..operators.entry import store_out
 
-__all__ = ["as_array", "as_nd", "as_np", "ndarray", "stacked", "stored", "with_common_dtype"]
+__all__ = ["as_array", "as_nd", "as_np", "is_recorded", "ndarray", "stacked", "stored", "with_common_dtype"]
 
 
 class ndarray(NDArray):
@@ -154,6 +154,13 @@ def stacked(values: Any, op: str) -> Any:
             raise ShapeError(f"{op}: nested sequences of equal lengths are needed, got {[x.shape for x in rows]}")
         return operators["stack"].call(*rows, axis=0)
     return values
+
+
+def is_recorded(values: Any) -> bool:
+    """Whether a value is an array on the tape, or a nested sequence with one."""
+    if isinstance(values, list | tuple):
+        return any(map(is_recorded, values))
+    return isinstance(values, NDArray) and values._node is not None
 
 
 def _holds_arrays(values: Any) -> bool:

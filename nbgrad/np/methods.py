@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray
+from ..arrays.ndarray import NDArray, is_exported
 from ..autodiff.constants import carries_gradient
 from ..autodiff.state import recording
+from ..autodiff.writes import on_tape, redefine
 from ..errors import DTypeError, LostGradientError
 from ..kernels import creation as _creation
 from ..kernels import subscript
+from ..operators.cast import reinterpreted
 from ..protocols import in_place
 from . import linalg, manipulation, products, reductions, selection
-from .arrays import as_np, ndarray
+from .arrays import as_np, is_recorded, ndarray
 from .at import At
 from .ufuncs import UFUNCS
 
@@ -83,8 +85,15 @@ def _setitem(self: ndarray, key, value) -> None:
     kind = self._kind.dtype
     if not kind.is_float and not isinstance(value, NDArray | np.ndarray):
         value = np.asarray(value, kind.np) if _plain(value) else value  # which NumPy checks to be in range
-    if truth is not False:
-        subscript.setitem(self, ... if truth else key, value)
+    if truth is False:
+        return
+    key = ... if truth else key
+    lent = is_exported(self) and subscript.is_whole(key)  # what another library sees must stay where it is
+    if recording() and (on_tape(self) or (is_recorded(value) and not lent)):
+        changed = At(self)[key].set(value)
+        redefine(self, reinterpreted(changed, self._kind.conventions))
+    else:
+        subscript.setitem(self, key, value)
 
 
 def _plain(value: Any) -> bool:

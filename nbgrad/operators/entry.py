@@ -9,7 +9,9 @@ import numpy as np
 from ..arrays.launch import common_conventions
 from ..arrays.ndarray import NDArray
 from ..autodiff import tracing
-from ..autodiff.writes import check_target, overwrite
+from ..autodiff.state import recording
+from ..autodiff.writes import check_target, on_tape, overwrite, redefine
+from ..core.conventions import MXNET
 from ..core.dtypes import convertible, describe_argument
 from ..core.registry import operators, register
 from ..errors import DTypeError, ShapeError
@@ -115,6 +117,9 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
             f"{op}: out must have shape {result._shape} and dtype {result._kind.dtype}, "
             f"got {out._shape} and {out._kind.dtype}"
         )
+    if out._kind.conventions is not MXNET and recording() and on_tape(out):
+        redefine(out, result)
+        return out
     check_target(out)
     overwrite(out, result)
     return out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -10,26 +11,36 @@ from ..arrays.launch import cast_into
 from ..arrays.ndarray import NDArray
 from ..autodiff import tracing
 from ..autodiff.state import state
+from ..autodiff.writes import on_tape, redefine
 from ..core.conventions import MXNET
 from ..errors import DTypeError, ShapeError
 from ..kernels.subscript import check_write
+from ..operators.cast import cast, reinterpreted
 
-__all__ = ["operator"]
+__all__ = ["operator", "rebinds"]
+
+#: Whether in-place operators of recorded arrays of NumPy's conventions bind the name to a new one, as in HIPS autograd.
+rebinds: ContextVar[bool] = ContextVar("nbgrad_rebinds", default=False)
 
 
 def operator(name: str, call: Callable) -> Callable:
     """The method of an in-place operator: `y` is broadcast to `x`, and the result cast to the dtype of `x`.
 
-    By NumPy's conventions the dtype of the result must be of the same kind. While recording or tracing, single numbers
-    of such arrays are not written: ``total += x[i]`` binds `total` to a new one, as it does with NumPy's numbers.
+    By NumPy's conventions the dtype of the result must be of the same kind, and arrays on the tape are redefined. While
+    recording or tracing, single numbers of such arrays are not written: ``total += x[i]`` binds `total` to a new one,
+    as it does with NumPy's numbers.
     """
 
     def inplace(self: NDArray, other) -> NDArray:
-        if not self._shape and self._kind.conventions is not MXNET and (state.recording or self._kind.traced):
-            return call(self, other)  # NumPy's numbers are immutable: the name is bound to another one
+        if self._kind.conventions is not MXNET and (state.recording or self._kind.traced):
+            if not self._shape or rebinds.get():
+                return call(self, other)  # NumPy's numbers are immutable: the name is bound to another one
         tracing.check_write(f"in-place {name}")
-        check_write(self, other)
-        recording, state.recording = state.recording, False
+        redefines = self._kind.conventions is not MXNET and state.recording
+        redefines = redefines and (on_tape(self) or (isinstance(other, NDArray) and other._node is not None))
+        if not redefines:
+            check_write(self, other)
+        recording, state.recording = state.recording, redefines
         try:
             result = call(self, other)
         finally:
@@ -46,6 +57,10 @@ def operator(name: str, call: Callable) -> Callable:
             raise ShapeError(
                 f"in-place {name}: an operand of shape {np.shape(other)} does not broadcast into {self._shape}"
             )
+        if redefines:
+            result = reinterpreted(result, self._kind.conventions)
+            redefine(self, result if result._kind is self._kind else cast(result, self._kind))
+            return self
         cast_into(result._buf, result._kind, self._buf, self._kind)
         self._cell[0] += 1
         return self

@@ -14,7 +14,7 @@ from ...functional.checkpoint import checkpoint as _checkpoint
 from ...functional.derivatives import vjp as _vjp
 from ...functional.matrices import jacobian as _jacobian
 from ...functional.pytrees import map_leaves
-from .products import _as_float, _recordable, vspace
+from .products import _as_float, _recordable, rebinding, vspace
 from .products import make_jvp as _make_jvp
 from .products import make_vjp as _make_vjp
 from .wrap_util import unary_to_nary
@@ -54,7 +54,7 @@ def value_and_grad(fun: Callable, x: Any) -> tuple:
 @unary_to_nary
 def grad_and_aux(fun: Callable, x: Any) -> tuple:
     """The gradient of the first of the two results of `fun`, and the second."""
-    value, pullback, aux = _vjp(fun, map_leaves(x, _as_float), argnums=0, has_aux=True)
+    value, pullback, aux = _vjp(rebinding(fun), map_leaves(x, _as_float), argnums=0, has_aux=True)
     return pullback(_ones_of_scalar("grad_and_aux", value)), aux
 
 

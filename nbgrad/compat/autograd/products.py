@@ -13,9 +13,10 @@ from ...arrays.ndarray import NDArray
 from ...functional.derivatives import jvp as _jvp
 from ...functional.derivatives import vjp as _vjp
 from ...functional.pytrees import flatten, map_leaves
+from ...protocols.in_place import rebinds
 from .boxes import getval
 
-__all__ = ["VSpace", "make_jvp", "make_vjp", "vspace"]
+__all__ = ["VSpace", "make_jvp", "make_vjp", "rebinding", "vspace"]
 
 
 def _as_float(leaf: Any) -> Any:
@@ -38,7 +39,20 @@ def _as_result(leaf: Any) -> Any:
 
 def _recordable(fun: Callable) -> Callable:
     def called(x: Any) -> Any:
-        return map_leaves(fun(x), _as_result)
+        return map_leaves(rebinding(fun)(x), _as_result)
+
+    return called
+
+
+def rebinding(fun: Callable) -> Callable:
+    """`fun` with in-place operators that bind the names of recorded arrays to new ones."""
+
+    def called(*args: Any) -> Any:
+        before = rebinds.set(True)
+        try:
+            return fun(*args)
+        finally:
+            rebinds.reset(before)
 
     return called
 

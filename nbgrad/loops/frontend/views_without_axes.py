@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..ir.statements import Assign, Function, Store, Swap, map_terms, terms_of, walk
+from ..ir.statements import Assign, Function, Store, Swap, map_terms, terms_of, walk, writes
 from ..ir.terms import Element, Select, Term, Unary, Variable, subterms
 from .array_expressions import Scalar
 from .syntax import unparse
@@ -63,11 +63,13 @@ def resolve_views_without_axes(f: Function, state: LoweringState) -> None:
     while grew:
         grew = False
         for s in statements:
-            if isinstance(s, Assign) and (views := _views(s.value)):
+            fills = isinstance(s, Store) and s not in f.element_writes  # a new array, as np.atleast_1d(y) is of one
+            if (isinstance(s, Assign) or fills) and (views := _views(s.value)):  # type: ignore[attr-defined]
+                (name,) = writes(s)
                 found = {a for v in views for a in ({v} if f.ranks.get(v) else of.get(v, ()))}
-                grew |= not found <= of.get(s.name, set())
-                of[s.name] = of.get(s.name, set()) | found
-    if any(arrays and (n in state.augmented or arrays & written) for n, arrays in of.items()):
+                grew |= not found <= of.get(name, set())
+                of[name] = of.get(name, set()) | found
+    if any(arrays and (n in state.augmented or n in written or arrays & written) for n, arrays in of.items()):
         raise state.view_without_axes
     for s in statements:
         if any(_is_mark(t) for term in terms_of(s) for t in subterms(term)):
