@@ -120,7 +120,7 @@ REFUSED = [
     "np.linalg.norm(x, ord=2, keepdims=x[0] > 0)",
     "np.concatenate((x, x), 0, None)[0]",
     "np.concatenate((x, x), dtype=np.float64)[0]",
-    "math.log(x[0], 2)",
+    "math.log(x[0], 2, 3)",
     "math.hypot(x[0], x[1], x[2])",
     "x[len(x, x)]",
     "max(x[0])",

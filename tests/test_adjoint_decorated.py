@@ -108,7 +108,7 @@ SQUARED = np.vectorize(lambda x: x * x)
     [
         (of_draws, "drawn has no derivative here.*give it a rule by nb.primitive"),
         (of_an_object, "Filter has no derivative here.*pass its fields in a named tuple"),
-        (of_vectorize, "SQUARED has no derivative here.*give it a rule by nb.primitive"),
+        (of_vectorize, "SQUARED has no derivative here.*make it by numba.vectorize"),
     ],
 )
 def test_what_is_refused(f, message):

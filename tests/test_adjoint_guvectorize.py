@@ -413,12 +413,12 @@ def test_the_ufunc_of_another_target_cannot_be_read():
 def test_kernels_show_their_own_line():
     @guvectorize("(n)->(n)")
     def common(x, out):
-        out[:] = np.intersect1d(x, x)
+        out[:] = np.histogram2d(x, x)
 
     def f(x):
         y = np.empty_like(x)
         common(x, y)
         return np.sum(y)
 
-    with pytest.raises(TraceError, match=r"np.intersect1d has no derivative here in 'out\[:\] = "):
+    with pytest.raises(TraceError, match=r"np.histogram2d has no derivative here in 'out\[:\] = "):
         nb.adjoint(f)

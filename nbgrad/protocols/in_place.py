@@ -32,9 +32,9 @@ def operator(name: str, call: Callable) -> Callable:
     """
 
     def inplace(self: NDArray, other) -> NDArray:
-        if self._kind.conventions is not MXNET and (state.recording or self._kind.traced):
-            if not self._shape or rebinds.get():
-                return call(self, other)  # NumPy's numbers are immutable: the name is bound to another one
+        tracked = self._kind.conventions is not MXNET and (state.recording or self._kind.traced)
+        if tracked and (not self._shape or rebinds.get()):
+            return call(self, other)  # NumPy's numbers are immutable: the name is bound to another one
         tracing.check_write(f"in-place {name}")
         redefines = self._kind.conventions is not MXNET and state.recording
         redefines = redefines and (on_tape(self) or (isinstance(other, NDArray) and other._node is not None))

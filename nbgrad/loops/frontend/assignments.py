@@ -33,13 +33,14 @@ from .array_expressions import (
 )
 from .einsum import is_view
 from .filled_numbers import becomes_array, fill_number, mark_bound
-from .function_table import DEFINITIONS
+from .function_table import DEFINITIONS, row_of
 from .growing_lists import is_list
 from .lists_of_rows import set_item
 from .mod_ref import modified_arrays
 from .records import assign_to_record
 from .scope import Pack
-from .static_values import bind_static
+from .static_values import bind_static, makes_functions
+from .structured_control import own_returns
 from .syntax import assigned_pairs, assigns, base_name, count_mentions, stored_names, subtrees, unparse, written_name
 from .tuple_assignments import TupleAssignments
 from .views import Axis, View, axis_length
@@ -366,12 +367,27 @@ class Assignments(TupleAssignments):
     def read_only(self, name: str, value: ast.expr) -> bool:
         """Whether neither `value` nor what `name` is bound to is written in place, so that copying its values is
         equivalent."""
-        base = base_name(value)
+        base, modified = base_name(value), modified_arrays(self.source, self.source.node)
         if base not in self.locals:
-            return False
-        if self.inlined and base not in self.owners:  # the caller may write it
-            return False
-        return not {name, base} & modified_arrays(self.source, self.source.node)
+            return isinstance(self.source.outer_values.get(base), np.ndarray) and name not in modified
+        if self.inlined and base not in self.owners:  # the caller may write it, and what is returned
+            of, results = self.arrays.get(base), [r.value for r in own_returns(self.source.node.body)]
+            returned = set().union(*[self.shared_names(r) for r in results if r is not None])
+            storage = "" if of is None else self.storage_of(of.name)
+            others = {n for n, v in self.arrays.items() if self.storage_of(v.name) == storage}
+            if of is None or name in returned or makes_functions(self.source.node) or others & modified:
+                return False
+        return not {name, base} & modified
+
+    def shared_names(self, value: ast.expr) -> set[str]:
+        """The names whose arrays, or parts of them, a value may be."""
+        if isinstance(value, ast.BinOp | ast.UnaryOp | ast.Compare):
+            return set()
+        if isinstance(value, ast.Call):
+            row = row_of(self.function_of(value.func))
+            if row is not None and not row.shares:
+                return set()
+        return {n.id for n in subtrees(value) if isinstance(n, ast.Name)}
 
     # Elements and slices.
 

@@ -18,7 +18,7 @@ from ..custom_rules import RuleFamily, member, rule_of
 from ..ir.functions import FUNCTIONS
 from ..ir.names import literal
 from ..ir.statements import Store, walk
-from ..ir.terms import Variable
+from ..ir.terms import Constant, Variable
 from . import (  # noqa: F401
     array_functions,
     einsum,
@@ -46,7 +46,7 @@ from .numbered_strings import error_of_other_use
 from .overloads import with_implementation
 from .record_types import is_record
 from .records import copy_of_record, instance_of_method, refuse_record, views_of
-from .recursion import check_depth, constant_argument, too_deep
+from .recursion import constant_argument, ends_recursion, too_deep
 from .reductions import Reductions
 from .rewrites import rewritten
 from .source import Source
@@ -384,7 +384,8 @@ class Calls(Expressions):
             takes_lists = source.signature.parameters[p].annotation == "Array"
             self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)
             trees.append(tree)
-        check_depth(self, node, source, trees)
+        if ends_recursion(self, node, source, trees):
+            return Scalar(Constant(0.0))
         before, theirs = set(self.lowered_function.ranks), self.names.callee_names
         inner.line = self.line
         self.names.callee_names = theirs | all_names(source.node)

@@ -50,6 +50,7 @@ from .implicit_errors import check_division, in_range, index_may_raise
 from .known_integers import integer_of
 from .library.sums import masked
 from .lists_of_rows import item_or_slice
+from .operator_functions import operation
 from .record_types import is_record
 from .records import attribute_of_record, item_of_record
 from .reshaping import with_plain_indices
@@ -148,7 +149,7 @@ class Expressions(Slices):
                 if isinstance(node.op, ast.Mult) and (repeated := self.repeated_tuple(node, pair)) is not None:
                     return repeated
                 pair = [with_plain_indices(self, node, p) for p in pair]
-                return combine(partial(Binary, BINARY[type(node.op)]), self.as_operands(node, pair))
+                return operation(self, node, partial(Binary, BINARY[type(node.op)]), self.as_operands(node, pair))
             case ast.UnaryOp(op=ast.Invert()):
                 inverted = self.tree(node.operand)  # of boolean arrays, it is "not"
                 op = "not" if inverted.rank and element_kind(self, inverted) == "bool" else "~"
@@ -157,6 +158,8 @@ class Expressions(Slices):
                 return Scalar(Unary("not", truth(self, node.operand)))
             case ast.UnaryOp():
                 operand = self.as_operands(node, [self.tree(node.operand)])
+                if isinstance(node.op, ast.USub) and operand[0].rank:
+                    return operation(self, node, partial(Unary, "-"), operand)
                 return combine(lambda a: fold_negation(Unary(UNARY[type(node.op)], a)), operand)
             case ast.BoolOp():
                 return lower_boolean(self, node)

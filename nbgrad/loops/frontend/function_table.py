@@ -13,6 +13,7 @@ A method of arrays is the function ``np.ndarray.sum``; its calls are lowered wit
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,10 +37,12 @@ __all__ = [
     "MANY",
     "MODULES",
     "RANGES",
+    "WRITING",
     "Array",
     "Known",
     "check_number",
     "definition",
+    "is_definition",
     "is_known",
     "lowers",
     "method",
@@ -80,6 +83,9 @@ class Known(NamedTuple):
 _ROWS: dict[object, Known] = {}
 #: Functions of NumPy's that are written in the subset; a call of one is lowered like a call of its definition.
 DEFINITIONS: dict[object, Callable] = {}
+_DEFINED: set[Callable] = set()
+#: Those of them that write an argument.
+WRITING: set[Callable] = set()
 #: The modules with these definitions.
 MODULES: set[str] = set()
 
@@ -105,8 +111,9 @@ def method(function: Any, lower: Lower | None = None) -> None:
     _ROWS[getattr(np.ndarray, function.__name__)] = row
 
 
-def definition(of: Any, name: str = "") -> Callable[[Callable], Callable]:
-    """Decorator: this function, written in the subset, is that of the module `of` with its name, or this `name`.
+def definition(of: Any, name: str = "", writes: bool = False) -> Callable[[Callable], Callable]:
+    """Decorator: this function, written in the subset, is that of the module `of` with its name, or this `name`;
+    `writes`: it writes an argument.
 
     Parameters annotated as `Array` may be given lists and tuples of numbers, which become arrays.
     """
@@ -114,6 +121,9 @@ def definition(of: Any, name: str = "") -> Callable[[Callable], Callable]:
     def register(function: Callable) -> Callable:
         DEFINITIONS[getattr(of, name or function.__name__)] = function
         MODULES.add(function.__module__)
+        _DEFINED.add(function)
+        if writes:
+            WRITING.add(function)
         return function
 
     return register
@@ -132,6 +142,11 @@ def row_of(function: object) -> Known | None:
     if row is None and function in functions.FUNCTIONS:
         return _ELEMENTWISE._replace(arguments=functions.FUNCTIONS[function].arguments)
     return row
+
+
+def is_definition(function: object) -> bool:
+    """Whether this is the definition of a function of NumPy's."""
+    return isinstance(function, types.FunctionType) and function in _DEFINED
 
 
 def is_known(function: object) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from ...backends.numba.compile import vectorized_function
 from ...backends.numba.wrapped_functions import is_overloaded, wrapped_function
 from ..custom_rules import rule_of
-from .function_table import is_known, row_of
+from .function_table import WRITING, is_definition, is_known, row_of
 from .growing_lists import append_item
 from .source import Source
 from .syntax import assigned_pairs, bound_to, first_name, subtrees
@@ -163,6 +163,9 @@ class _ModRef:
 
     def is_read_only_call(self, call: ast.Call) -> bool:
         """Whether a call provably writes none of its arguments."""
+        resolved = self.resolve(call.func)
+        if is_definition(resolved):
+            return resolved not in WRITING
         called = self.analyse_callee(call)
         if called is not None:
             return not called.modified_names() & called.parameters

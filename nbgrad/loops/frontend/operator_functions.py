@@ -11,13 +11,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ir.terms import Binary, Compare, Constant, Global, Logical, Term, Unary
+from .advanced_indexing import element_kind
 from .array_expressions import ArrayExpr, combine
 from .function_table import lowers
+from .syntax import unparse
 
 if TYPE_CHECKING:
     from .calls import Calls
+    from .expressions import Expressions
 
-__all__ = ["OPERATORS"]
+__all__ = ["OPERATORS", "operation"]
 
 _PI, _HALF_TURN = Global("math.pi", math.pi), Constant(180.0)
 
@@ -54,8 +57,25 @@ OPERATORS: dict[object, Callable[..., Term]] = {
 }  # fmt: skip
 
 
+def operation(low: Expressions, node: ast.expr, build: Callable[..., Term], args: list[ArrayExpr]) -> ArrayExpr:
+    """The operator that `build` makes terms of. Of arrays of bools NumPy's ``+`` is "or" and ``*`` "and"; numbers are
+    those of Numba, where they are integers."""
+    known = isinstance(build, partial) and build.func in (Binary, Unary)
+    op = build.args[0] if known and len(args) > (build.args[0] == "+") else ""  # type: ignore[attr-defined]
+    if op in _OF_BOOLS and any(a.rank for a in args) and all(element_kind(low, a) == "bool" for a in args):
+        if not _OF_BOOLS[op]:
+            what, instead = f"{unparse(node)}, of bools", "write ~a, a ^ b, or .astype(np.int64) of the arrays"
+            raise low.source.refuse(node, what, instead)
+        build = _joined(_OF_BOOLS[op])
+    return combine(build, args)
+
+
+#: What operators are of arrays of bools; "" where NumPy has none.
+_OF_BOOLS = {"+": "or", "*": "and", "-": ""}
+
+
 def _operator(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return combine(OPERATORS[called], [low.array_like(a) for a in node.args])
+    return operation(low, node, OPERATORS[called], [low.array_like(a) for a in node.args])
 
 
 for _function in OPERATORS:

@@ -18,6 +18,7 @@ from .dictionaries import dictionary_of
 from .element_types import element_type
 from .messages import Message
 from .static_values import static_item, string_method
+from .syntax import bound_to
 from .views import NUMBERS
 
 if TYPE_CHECKING:
@@ -45,6 +46,10 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
         case ast.UnaryOp(op=ast.Not()):
             inner = static_truth(low, node.operand)
             return None if inner is None else not inner
+        case ast.Compare(
+            left=ast.Name(id=name), ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]
+        ) if _is_outside(low, node.left):
+            return (low.source.outer_values[name] is None) == isinstance(op, ast.Is)
         case ast.Compare(left=left, ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(value=None)]):
             value = _constant(low, left)
             not_none = (
@@ -86,6 +91,16 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             value = _constant(low, node)
             return None if value is _UNKNOWN else bool(value)
     return None
+
+
+def _is_outside(low: Scope, name: ast.expr) -> bool:
+    """Whether this is a name of the module or of a function around, with a value from when `adjoint` was called."""
+    return (
+        isinstance(name, ast.Name)
+        and not low.is_local_name(name.id)
+        and bound_to(name) is None
+        and name.id in low.source.outer_values
+    )
 
 
 _UNKNOWN = object()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..ir.terms import integer
+from ..ir.statements import Check
+from ..ir.terms import TRUE, integer
 from .array_expressions import ArrayExpr, Scalar, Static
 from .known_integers import integer_of
 
@@ -17,11 +18,14 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .source import Source
 
-__all__ = ["MAX_DEPTH", "check_depth", "constant_argument", "too_deep"]
+__all__ = ["MAX_DEPTH", "constant_argument", "ends_recursion", "too_deep"]
 
 #: How often a function may be in itself, and how many recursive calls are inlined.
 MAX_DEPTH = 64
 MAX_CALLS = 256
+#: How deep calls of functions of numbers are inlined where values decide about it: many call themselves once, with
+#: another sign.
+DEPTH_OF_NUMBERS = 3
 
 
 def constant_argument(low: Calls, source: Source, tree: ArrayExpr) -> ArrayExpr:
@@ -32,17 +36,25 @@ def constant_argument(low: Calls, source: Source, tree: ArrayExpr) -> ArrayExpr:
     return tree if known is None else Scalar(integer(known))
 
 
-def check_depth(low: Calls, node: ast.Call, source: Source, trees: list[ArrayExpr]) -> None:
-    """Refuse a call of a function by itself if none of the arguments `trees` is known, or if it is too deep."""
+def ends_recursion(low: Calls, node: ast.Call, source: Source, trees: list[ArrayExpr]) -> bool:
+    """Whether a call of a function by itself, with the arguments `trees`, ends in an error when it is made: values
+    decide how deep it goes, and so deep it is not inlined. Refuse the call if it is too deep by what is known."""
     depth = low.within.count(source.definition_site)
     if not depth:
-        return
+        return False
     low.shared.recursive_calls += 1
     if not any(isinstance(t, Static) or (isinstance(t, Scalar) and integer_of(low, t.term) is not None) for t in trees):
-        raise low.source.refuse(node, f"{source.name}, which calls itself to a depth that is not known", _INSTEAD)
+        if any(t.rank or not isinstance(t, Scalar) for t in trees) or low.shared.recursive_calls > MAX_CALLS:
+            raise low.source.refuse(node, f"{source.name}, which calls itself to a depth that is not known", _INSTEAD)
+        if depth <= DEPTH_OF_NUMBERS:
+            return False
+        text = f"{source.name} calls itself more than {DEPTH_OF_NUMBERS} deep, which values decide; {_INSTEAD}"
+        low.emit(Check(TRUE, text, "RecursionError"))
+        return True
     if depth > MAX_DEPTH or low.shared.recursive_calls > MAX_CALLS:
         limit = f"more than {MAX_DEPTH} deep" if depth > MAX_DEPTH else f"more than {MAX_CALLS} times"
         raise low.source.refuse(node, f"{source.name}, which calls itself {limit}", _INSTEAD)
+    return False
 
 
 _INSTEAD = ("pass a constant that counts down to a test of it, write a loop, or make it a primitive with a vjp "

@@ -13,6 +13,7 @@ from .array_expressions import ArrayExpr, Lowered, Scalar, Static, TupleExpr
 from .captured_constants import CapturedConstants
 from .function_table import lowers
 from .implicit_errors import in_range
+from .scope import Pack
 from .syntax import unparse
 from .views import Axis, add_indices, axis_length, compose, fold_negation, from_either_end
 
@@ -46,8 +47,9 @@ def indices_of(low: Expressions, node: ast.Subscript) -> list[ast.expr]:
     tree = low.tree(node.slice) if pack is None and isinstance(node.slice, makers) else None
     if (pack is not None and pack.of is list) or (isinstance(tree, TupleExpr) and tree.tuple_class is list):
         raise low.source.refuse(node, f"the list {unparse(node.slice)} as an index", "use np.array of it")
-    if pack is not None:  # a[index] with a tuple of integers
-        return [Lowered(low.item(i)) for i in pack.items]
+    if pack is not None:  # a[index] with a tuple of integers and slices
+        return [_slice_of(low, i, node) if isinstance(i, Pack) and i.of is slice else Lowered(low.item(i))
+                for i in pack.items]  # fmt: skip
     if tree is None:
         return indices
     return [Lowered(t) for t in (tree.items if isinstance(tree, TupleExpr) else [tree])]
@@ -56,12 +58,18 @@ def indices_of(low: Expressions, node: ast.Subscript) -> list[ast.expr]:
 def _as_written(low: Expressions, index: ast.expr) -> ast.expr:
     pack = low.tuple_of(index)
     if pack is not None and pack.of is slice:
-        items = [low.item(i) for i in pack.items]
-    elif isinstance(index, ast.Call) and low.function_of(index.func) is slice:
-        items = low.tree(index).items  # type: ignore[attr-defined]
-    else:
-        return index
-    return ast.Slice(*[None if _is_none(t) else ast.copy_location(Lowered(t), index) for t in items])
+        return _slice_of(low, pack, index)
+    if isinstance(index, ast.Call) and low.function_of(index.func) is slice:
+        return _written(low.tree(index).items, index)  # type: ignore[attr-defined]
+    return index
+
+
+def _slice_of(low: Expressions, pack: Pack, index: ast.expr) -> ast.Slice:
+    return _written([low.item(i) for i in pack.items], index)
+
+
+def _written(ends: list[ArrayExpr], index: ast.expr) -> ast.Slice:
+    return ast.Slice(*[None if _is_none(t) else ast.copy_location(Lowered(t), index) for t in ends])
 
 
 def _is_none(tree: ArrayExpr) -> bool:

@@ -33,6 +33,7 @@ from .growing_lists import GrowingLists
 from .list_statements import ListStatements
 from .lists_of_arrays import ListsOfArrays
 from .local_imports import take_imports
+from .long_expressions import LongExpressions
 from .match_statements import MatchStatements
 from .messages import Messages
 from .number_types import numpy_type
@@ -103,6 +104,7 @@ class Source:
             raise TraceError(f"adjoint: {self.file}, line {self.first}: write the function with def")
         self.first -= 1
         self._refuse_deep_nesting(node)  # before it is visited, which takes Python's stack
+        node = LongExpressions(Names(all_names(node))).visit(node)  # first, since visits are recursive as well
         node = cast(ast.FunctionDef, MatchStatements(self, node).visit(node))
         self._refuse_deep_nesting(node)  # each case is a branch now
         captured = inspect.getclosurevars(plain).nonlocals

@@ -37,6 +37,29 @@ def of_three(f, x, y, w):
     return z
 
 
+def of_four(f, x, y, w, v):
+    z = np.empty_like(1.0 * (x + y + w + v))
+    fits(x, z)
+    fits(y, z)
+    fits(w, z)
+    fits(v, z)
+    for index in np.ndindex(z.shape):
+        z[index] = f(at(x, index), at(y, index), at(w, index), at(v, index))
+    return z
+
+
+def of_five(f, x, y, w, v, u):
+    z = np.empty_like(1.0 * (x + y + w + v + u))
+    fits(x, z)
+    fits(y, z)
+    fits(w, z)
+    fits(v, z)
+    fits(u, z)
+    for index in np.ndindex(z.shape):
+        z[index] = f(at(x, index), at(y, index), at(w, index), at(v, index), at(u, index))
+    return z
+
+
 def fits(x, z):
     if np.ndim(x) != 0:
         if np.ndim(x) != np.ndim(z):
@@ -50,4 +73,4 @@ def at(x, index):
 
 
 #: By the number of arguments less one.
-LOOPS = of_one, of_two, of_three
+LOOPS = of_one, of_two, of_three, of_four, of_five

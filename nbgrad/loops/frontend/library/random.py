@@ -194,7 +194,7 @@ def permutation(x):
     return y
 
 
-@definition(np.random)
+@definition(np.random, writes=True)
 def shuffle(x):
     if np.ndim(x) != 1:
         refuse_call("np.random.shuffle of a matrix: take its rows at the permutation of their number")

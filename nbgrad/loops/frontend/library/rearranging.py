@@ -56,34 +56,37 @@ def roll(a, shift, axis=None):
     if isinstance(shift, (list, tuple)):
         if len(shift) != 2:
             refuse_call("np.roll by this many numbers: give one, or two and their axes")
-        found = roll(roll(a, shift[0], axis[0]), shift[1], axis[1])
-    elif axis is None and np.ndim(a) != 1:
-        found = roll(a.ravel(), shift).reshape(a.shape)
+        return rolled(rolled(a, shift[0], axis[0]), shift[1], axis[1])
+    if axis is None and np.ndim(a) != 1:
+        return rolled(a.ravel(), shift, 0).reshape(a.shape)
+    return rolled(a, shift, axis)
+
+
+def rolled(a, shift, axis):
+    found = np.empty_like(a)
+    if np.ndim(a) == 1 or axis == 0 or axis == -np.ndim(a):
+        n = a.shape[0]
+        s = shift % max(n, 1)
+        for k in range(n - s):
+            found[k + s] = a[k]
+        for k in range(s):
+            found[k] = a[n - s + k]
+    elif axis == 1 or axis == 1 - np.ndim(a):
+        n = a.shape[1]
+        s = shift % max(n, 1)
+        for k in range(n - s):
+            found[:, k + s] = a[:, k]
+        for k in range(s):
+            found[:, k] = a[:, n - s + k]
+    elif np.ndim(a) > 2 and (axis == 2 or axis == 2 - np.ndim(a)):
+        n = a.shape[2]
+        s = shift % max(n, 1)
+        for k in range(n - s):
+            found[:, :, k + s] = a[:, :, k]
+        for k in range(s):
+            found[:, :, k] = a[:, :, n - s + k]
     else:
-        found = np.empty_like(a)
-        if np.ndim(a) == 1 or axis == 0 or axis == -np.ndim(a):
-            n = a.shape[0]
-            s = shift % max(n, 1)
-            for k in range(n - s):
-                found[k + s] = a[k]
-            for k in range(s):
-                found[k] = a[n - s + k]
-        elif axis == 1 or axis == 1 - np.ndim(a):
-            n = a.shape[1]
-            s = shift % max(n, 1)
-            for k in range(n - s):
-                found[:, k + s] = a[:, k]
-            for k in range(s):
-                found[:, k] = a[:, n - s + k]
-        elif axis == 2 or axis == 2 - np.ndim(a):
-            n = a.shape[2]
-            s = shift % max(n, 1)
-            for k in range(n - s):
-                found[:, :, k + s] = a[:, :, k]
-            for k in range(s):
-                found[:, :, k] = a[:, :, n - s + k]
-        else:
-            refuse_call("np.roll along this axis: give a constant from 0 to 2, or write a loop")
+        refuse_call("np.roll along this axis: give a constant from 0 to 2, or write a loop")
     return found
 
 
@@ -177,9 +180,9 @@ def take(a: Array, indices: Array, axis=None, mode="raise"):
         chosen = flat[within(indices, flat.size, mode)]
     elif axis == 0 or axis == -np.ndim(a):
         chosen = a[within(indices, a.shape[0], mode)]
-    elif axis == 1 or axis == 1 - np.ndim(a):
+    elif np.ndim(a) > 1 and (axis == 1 or axis == 1 - np.ndim(a)):
         chosen = a[:, within(indices, a.shape[1], mode)]
-    elif axis == 2 or axis == 2 - np.ndim(a):
+    elif np.ndim(a) > 2 and (axis == 2 or axis == 2 - np.ndim(a)):
         chosen = a[:, :, within(indices, a.shape[2], mode)]
     else:
         refuse_call("np.take along this axis: give a constant from 0 to 2, or write a loop")
@@ -240,7 +243,7 @@ def flip(m, axis=None):
         found = m[::-1]
     elif axis == 1 or axis == 1 - np.ndim(m):
         found = m[:, ::-1]
-    elif axis == 2 or axis == 2 - np.ndim(m):
+    elif np.ndim(m) > 2 and (axis == 2 or axis == 2 - np.ndim(m)):
         found = m[:, :, ::-1]
     else:
         refuse_call("np.flip along this axis: give a constant from 0 to 2")
@@ -353,7 +356,7 @@ def sliding_window_view(x, window_shape, axis=None):
     return found
 
 
-@definition(np)
+@definition(np, writes=True)
 def apply_along_axis(func1d, axis, arr):
     if np.ndim(arr) != 2:
         refuse_call("np.apply_along_axis of this: give a matrix, or write a loop")
@@ -407,7 +410,7 @@ def tri(N, M=-1, k=0):
     return tril(np.ones((N, N if M < 0 else M)), k)
 
 
-@definition(np)
+@definition(np, writes=True)
 def fill_diagonal(a, val):
     if np.ndim(a) != 2 or np.ndim(val) != 0:
         refuse_call("np.fill_diagonal of this: give a matrix and a number")

@@ -65,9 +65,9 @@ def convolve(a: Array, v: Array, mode="full"):
             found[i + j] += a[i] * v[j]
     few, many = min(a.size, v.size), max(a.size, v.size)
     if mode == "valid":
-        found = found[few - 1 : many]
-    elif mode == "same":
-        found = found[(few - 1) // 2 : (few - 1) // 2 + many]
+        return found[few - 1 : many]
+    if mode == "same":
+        return found[(few - 1) // 2 : (few - 1) // 2 + many]
     return found
 
 
@@ -76,10 +76,10 @@ def correlate(a: Array, v: Array, mode="valid"):
     found = convolve(a, v[::-1])
     few, many = min(a.size, v.size), max(a.size, v.size)
     if mode == "valid":
-        found = found[few - 1 : many]
-    elif mode == "same":  # NumPy changes places where the second is longer
+        return found[few - 1 : many]
+    if mode == "same":  # NumPy changes places where the second is longer
         start = (few - 1) // 2 if a.size >= v.size else few // 2
-        found = found[start : start + many]
+        return found[start : start + many]
     return found
 
 

@@ -9,7 +9,7 @@ from ..function_table import Array, definition, refuse_call
 __all__: list[str] = []  # they are found through the table
 
 
-@definition(np.add, "at")
+@definition(np.add, "at", writes=True)
 def add_at(a, indices, b: Array):
     if isinstance(indices, tuple):
         i, j = pair_of(a, indices, b)
@@ -21,26 +21,26 @@ def add_at(a, indices, b: Array):
             a[indices[k]] += item(b, k)
 
 
-@definition(np.subtract, "at")
+@definition(np.subtract, "at", writes=True)
 def subtract_at(a, indices, b: Array):
     add_at(a, indices, -b)
 
 
-@definition(np.multiply, "at")
+@definition(np.multiply, "at", writes=True)
 def multiply_at(a, indices, b: Array):
     check_at(a, indices, b)
     for k in range(indices.size):
         a[indices[k]] *= item(b, k)
 
 
-@definition(np.maximum, "at")
+@definition(np.maximum, "at", writes=True)
 def maximum_at(a, indices, b: Array):
     check_at(a, indices, b)
     for k in range(indices.size):
         a[indices[k]] = np.maximum(a[indices[k]], item(b, k))
 
 
-@definition(np.minimum, "at")
+@definition(np.minimum, "at", writes=True)
 def minimum_at(a, indices, b: Array):
     check_at(a, indices, b)
     for k in range(indices.size):
@@ -67,7 +67,7 @@ def item(b, k):
     return b if np.ndim(b) == 0 else b[k]
 
 
-@definition(np)
+@definition(np, writes=True)
 def put(a, ind: Array, v: Array):
     if np.ndim(a) != 1 or np.ndim(ind) > 1 or np.ndim(v) > 1:
         refuse_call("np.put of this: give a vector, its indices, and a number or a vector, or loop")
@@ -81,7 +81,7 @@ def put(a, ind: Array, v: Array):
             a[ind[k]] = v[k % v.size]
 
 
-@definition(np)
+@definition(np, writes=True)
 def copyto(dst, src: Array, where=True):
     if np.ndim(where) == 0:
         if where:
@@ -90,7 +90,7 @@ def copyto(dst, src: Array, where=True):
         dst[...] = np.where(where, src, dst)
 
 
-@definition(np)
+@definition(np, writes=True)
 def putmask(a, mask, values: Array):
     if np.ndim(mask) != np.ndim(a) or (np.ndim(values) != 0 and np.ndim(values) != np.ndim(a)):
         refuse_call("np.putmask of this: give a mask, and a number or values, of the same shape, or loop")
@@ -101,7 +101,7 @@ def putmask(a, mask, values: Array):
     a[...] = np.where(mask, values, a)
 
 
-@definition(np)
+@definition(np, writes=True)
 def place(arr, mask, vals: Array):
     if np.ndim(arr) != 1 or np.ndim(mask) != 1 or np.ndim(vals) != 1:
         refuse_call("np.place of this: give a vector, a mask and a vector of values, or loop")
