@@ -166,7 +166,7 @@ def copy_that_is_written(x, k):
 
 
 def written(x, k):
-    k[0] = x.size
+    k[0] = x.size - 1
     return x[k[0]]
 
 

@@ -72,11 +72,21 @@ def test_float32_stays_float32():
 
 @numba.vectorize
 def of_four(a, b, c, d):
-    return a + b + c + d
+    return a * b + c * d
+
+
+@numba.vectorize
+def of_five(a, b, c, d, e):
+    return a * b + c * d * e
+
+
+@numba.vectorize
+def of_six(a, b, c, d, e, f):
+    return a + b + c + d + e + f
 
 
 def too_many(x):
-    return np.sum(of_four(x, x, x, x))
+    return np.sum(of_six(x, x, x, x, x, x))
 
 
 def other_axes(x):
@@ -89,7 +99,7 @@ def other_lengths(x):
 
 @pytest.mark.parametrize(
     ("f", "message"),
-    [(too_many, "of more than 3 arguments with arrays"), (other_axes, "arrays with different numbers of axes")],
+    [(too_many, "of more than 5 arguments with arrays"), (other_axes, "arrays with different numbers of axes")],
 )
 def test_what_is_refused(f, message):
     with pytest.raises(TraceError, match=message):
@@ -126,3 +136,12 @@ def test_lengths_of_calculated_integers():
     with uncompiled():
         agrees(nodes, (0.7, 7))
         agrees(read_sizes, (np.array([3.2, 1.4, 2.6]), 0.7))
+
+
+def of_several(x, a):
+    return of_four(x, a, 2.0, x * x) * of_five(x, x, a, x, 0.5)
+
+
+def test_several_arguments():
+    with uncompiled():
+        agrees(of_several, (np.linspace(0.2, 0.9, 4), 0.7))

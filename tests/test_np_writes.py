@@ -179,7 +179,7 @@ def memory_of_numpy(x, z):
         (into_integers, DTypeError, "cannot be stored in an array of int64"),
         (in_place_into_integers, DTypeError, "cannot be stored in an array of int64"),
         (beside_an_array_of_nd, NBGradError, "is written into memory that another array reads"),
-        (memory_of_numpy, NBGradError, "another library may have this memory"),
+        (memory_of_numpy, NBGradError, "Another library may have this memory"),
     ],
 )
 def test_refused_writes_change_nothing(write, error, message):
@@ -232,3 +232,35 @@ def test_random_writes_and_views(seed):
         return float(f(x, onp))
 
     onp.testing.assert_allclose(nb.grad(f)(X), differences(by_numpy, X), rtol=2e-5, atol=1e-7)
+
+
+def write_an_element(x):
+    x[0] = 1.0
+    return np.sum(x * x)
+
+
+def write_a_view(x):
+    y = x.reshape(4, 1)
+    y[0] = 1.0
+    return np.sum(x * x)
+
+
+def add_in_place(x):
+    x += 1
+    return np.sum(x * x)
+
+
+def scale_a_part(x):
+    y = x[1:]
+    y *= 2
+    return np.sum(x * x)
+
+
+@pytest.mark.parametrize("transform", [nb.grad, nb.hessian, lambda f: lambda x: nb.jvp(f, (x,), (x,))])
+@pytest.mark.parametrize("f", [write_an_element, write_a_view, add_in_place, scale_a_part])
+@pytest.mark.parametrize("made", [onp.array, np.array])
+def test_arguments_of_functions_that_are_differentiated_are_not_written(made, f, transform):
+    x = made(X)
+    with pytest.raises(NBGradError, match="already in a computational graph"):
+        transform(f)(x)
+    onp.testing.assert_array_equal(onp.asarray(x), X)

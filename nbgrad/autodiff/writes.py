@@ -37,7 +37,7 @@ _RETYPED = (
 )
 
 
-_LENT = "another library may have this memory, where a recorded value cannot be written; write into a copy"
+_LENT = " (Another library may have this memory, where a recorded value cannot be written: write into a copy.)"
 
 
 def _offset(x: NDArray, other: NDArray) -> int:
@@ -150,18 +150,26 @@ def redefine(target: NDArray, value: NDArray) -> None:
     """
     arrays = _connected(target)
     for x in arrays:
-        if type(x._node) is tape.Leaf:
+        if _is_variable(x):
             raise NBGradError(IN_GRAPH + ("" if x is target else _SHARED.format(shape=x._shape)))
         if x._kind is not target._kind:
             raise NBGradError(_RETYPED.format(dtype=target._kind.dtype, other=x._kind.dtype))
     if is_exported(target):
-        raise NBGradError(_LENT)
+        raise NBGradError(IN_GRAPH + _LENT)
     others = _overlapping(target)
     _move(arrays)
     cast_into(value._buf, value._kind, target._buf, target._kind)
     target._node = value._node
     for x in others:
         _share(x, target, value)
+
+
+def _is_variable(x: NDArray) -> bool:
+    """Whether an array is a marked variable or a transform's argument, or the same memory in another shape or class."""
+    node = x._node
+    while isinstance(node, tape.Node) and isinstance(node.op, tape.SameMemory):
+        node = node.parents[0]
+    return type(node) is tape.Leaf or (isinstance(node, tape.Node) and node.parents == ())
 
 
 def _connected(target: NDArray) -> list[NDArray]:

@@ -110,6 +110,8 @@ class Elements:
         v = as_array(values, "at", self._x._kind)
         if not np.can_cast(v.dtype, self._x.dtype, "same_kind"):
             raise DTypeError(f"at: values of dtype {v.dtype} cannot be stored in an array of {self._x.dtype}")
+        if v.size == 1:  # fits anywhere, whatever its rank
+            v = reshape(v, ())
         try:
             return ravel(broadcast_to(v.astype(self._x.dtype), self._shape))
         except ShapeError:

@@ -90,7 +90,8 @@ def _setitem(self: ndarray, key, value) -> None:
     key = ... if truth else key
     lent = is_exported(self) and subscript.is_whole(key)  # what another library sees must stay where it is
     if recording() and (on_tape(self) or (is_recorded(value) and not lent)):
-        changed = At(self)[key].set(value)
+        given = reinterpreted(value, self._kind.conventions) if isinstance(value, NDArray) else value
+        changed = At(self)[key].set(given)
         redefine(self, reinterpreted(changed, self._kind.conventions))
     else:
         subscript.setitem(self, key, value)

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..ir.statements import Grow, Store, walk
 from ..ir.tapes import GROWN
-from ..ir.terms import ZERO, Term, Variable
+from ..ir.terms import ZERO, Select, Term, Variable, subterms
 from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_mask
 from .array_expressions import (
     ArrayExpr,
@@ -327,7 +327,17 @@ class Assignments(TupleAssignments):
             extent = axis_length(part) if isinstance(part, Axis) else ZERO
             if saved & extent.reads and all(n in saved or self.is_constant_scalar(n) for n in extent.reads):
                 self.shared.view_lengths[extent] = size  # a view is not longer than its array
+            self.hold_length(extent)
         return View(view.name, tuple(parts), view.order)
+
+    def hold_length(self, length: Term) -> None:
+        """Compute a length with branches once, if it is the same everywhere: each index of the view would have them
+        otherwise, and Numba takes gigabytes for thousands."""
+        if not (self.runs_once and self.at_function_level) or length in self.shared.held_lengths:
+            return
+        constant = all(self.lowered_function.ranks.get(n) or self.is_constant_scalar(n) for n in length.named)
+        if constant and any(isinstance(t, Select) for t in subterms(length)):
+            self.shared.held_lengths[length] = Variable(self.fresh_scalar("length", length))
 
     def transfers_ownership(self, name: str, value: ast.expr) -> bool:
         """Whether ``name = value`` moves an array: it was created in this block or one enclosing this branch and is not

@@ -466,16 +466,17 @@ class Expressions(Slices):
 
     def index(self, view: View, dim: int, axis: Axis, index: Term, node: ast.Subscript | None = None) -> Term:
         """The index in the array of an index into its view, with a bounds check for the node."""
-        whole = self.covers_axis(view, dim, axis)
-        if node is not None and (not whole or index_may_raise(self, index, axis_length(axis))):
+        whole, length = self.covers_axis(view, dim, axis), axis_length(axis)
+        length = self.shared.held_lengths.get(length, length)
+        if node is not None and (not whole or index_may_raise(self, index, length)):
             what = f"axis {view.order.index(dim)} of {unparse(node.value) or self.named_by_user(view.name)}"
-            self.out.append(in_range(self, node, index, axis_length(axis), what))
+            self.out.append(in_range(self, node, index, length, what))
         if whole:
             return index
         if isinstance(index, Unary) and isinstance(index.operand, Constant):
-            index = add_indices(axis_length(axis), index)
+            index = add_indices(length, index)
         elif not self.nonnegative(index):
-            index = from_either_end(index, axis_length(axis))
+            index = from_either_end(index, length)
         return compose(axis, index, index, ONE).start
 
     def covers_axis(self, view: View, dim: int, axis: Axis) -> bool:

@@ -56,6 +56,7 @@ class LoweringState:
     set_in_loops: set[str] = field(default_factory=set)  # those of them that are set inside loops
     induction_variables: list[str] = field(default_factory=list)  # loop variables in scope
     length_upper_bounds: dict[str, Term] = field(default_factory=dict)  # upper bounds of array lengths
+    held_lengths: dict[Term, Term] = field(default_factory=dict)  # lengths of views with branches, as variables
     view_lengths: dict[Term, Term] = field(default_factory=dict)  # from the length of a view to that of its array
     lists: dict[str, int] = field(default_factory=dict)  # arrays that hold the items of a list, and its axes
     holders: set[str] = field(default_factory=set)  # those of them whose items are arrays or lists

@@ -44,7 +44,8 @@ def ends_recursion(low: Calls, node: ast.Call, source: Source, trees: list[Array
         return False
     low.shared.recursive_calls += 1
     if not any(isinstance(t, Static) or (isinstance(t, Scalar) and integer_of(low, t.term) is not None) for t in trees):
-        if any(t.rank or not isinstance(t, Scalar) for t in trees) or low.shared.recursive_calls > MAX_CALLS:
+        floats = all(isinstance(t, Scalar) and low.kind_of_tree(t) in ("float", "") for t in trees)
+        if not floats or low.shared.recursive_calls > MAX_CALLS:  # integers may become constants
             raise low.source.refuse(node, f"{source.name}, which calls itself to a depth that is not known", _INSTEAD)
         if depth <= DEPTH_OF_NUMBERS:
             return False
