@@ -1,5 +1,8 @@
 """NumPy's functions in their several forms: axes, lists, modes. Lines are scalars of a vector, a matrix and indices."""
 
+import ast
+import inspect
+
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
@@ -7,6 +10,7 @@ from random_loops import function
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
+from nbgrad.loops.frontend.function_table import DEFINITIONS, WRITING
 
 X, A, K = np.array([0.31, 0.7, 0.22, 0.83]), np.random.default_rng(0).random((3, 4)), np.array([0, 1, 0, 3])
 
@@ -33,7 +37,7 @@ FORMS = {
         np.sum(np.block([a, a * a])[:, 3:6] ** 2) + np.sum(np.block([x, x[0]]) ** 2)
         np.sum(np.insert(x, 1, x[0]) ** 2 * np.arange(5)) + np.sum(np.insert(x, -1, [x[1], 2.0]) ** 3)
         np.sum(np.broadcast_to(x, (3, 4)) * a) + np.sum(np.broadcast_to(x[0], (2, 2)) ** 2)
-        np.sum(np.resize(x, 6) ** 2 * np.arange(6))
+        np.sum(np.resize(x, 6) ** 2 * np.arange(6)) + np.sum(np.insert(k, 1, 2.7) * x[0])
     """,
     "rearranging": """
         np.sum(np.flip(a, axis=0) * a) + np.sum(np.flip(a, 1) * a * a) + np.sum(np.flip(a, -2)[0] * x)
@@ -204,6 +208,7 @@ REFUSED = {
     "x[::0]": "a slice with step 0",
 }
 FAILING = {
+    "np.repeat(x, -n)": "np.repeat of a negative number",
     "np.split(x, 3)[0]": "that has no 3 parts of one length",
     "np.delete(x, 4)": "np.delete of an element that the array does not have",
     "np.insert(x, 5, 1.0)": "np.insert at an index out of bounds",
@@ -222,3 +227,13 @@ def test_forms_that_are_not_there(expression):
     with uncompiled(), pytest.raises((TraceError, ValueError, IndexError, OverflowError)) as raised:
         nb.adjoint(f).vjp(X, 2)
     assert (REFUSED | FAILING)[expression] in str(raised.value)
+
+
+@pytest.mark.parametrize("f", sorted(set(DEFINITIONS.values()) - WRITING, key=lambda f: (f.__module__, f.__name__)))
+def test_definitions_that_are_said_to_write_nothing_store_into_no_parameter(f):
+    (node,) = ast.parse(inspect.getsource(f)).body
+    names = {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
+    rebound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    stored = [n.value for n in ast.walk(node) if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    stored += [n.target for n in ast.walk(node) if isinstance(n, ast.AugAssign)]
+    assert not {n.id for n in stored if isinstance(n, ast.Name)} & (names - rebound)

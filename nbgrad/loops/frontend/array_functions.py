@@ -311,13 +311,13 @@ def _astype(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
 
 @lowers(np.ndarray.item, arguments=(1, MANY))
 def _item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    array, *indices = node.args
+    tree, indices = low.tree(node.args[0]), node.args[1:]
     if indices:
-        if len(indices) < low.tree(array).rank:  # among all elements
+        array: ast.expr = Lowered(tree)
+        if len(indices) < tree.rank:  # among all elements
             array = ast.Call(bound_name(np.ravel, "np.ravel"), [array], [])
         index = indices[0] if len(indices) == 1 else ast.Tuple(indices, ast.Load())
         return low.tree(with_location(ast.Subscript(array, index, ast.Load()), node))
-    tree = low.tree(array)
     if not isinstance(tree, Scalar):
         raise low.source.refuse(node, "the method item of an array with axes", "give it an index")
     return tree

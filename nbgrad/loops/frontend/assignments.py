@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ..ir.statements import Call as CallStatement
 from ..ir.statements import Grow, Store, walk
 from ..ir.tapes import GROWN
 from ..ir.terms import ZERO, Select, Term, Variable, subterms
@@ -141,6 +142,9 @@ class Assignments(TupleAssignments):
 
     def augmented(self, s: ast.AugAssign) -> None:
         """An augmented assignment; arrays are updated in place."""
+        if isinstance(s.target, ast.Subscript):
+            s = copy.copy(s)
+            s.target = self.with_index_once(s.target)  # type: ignore[arg-type]
         read = copy.copy(s.target)
         read.ctx = ast.Load()
         value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
@@ -160,6 +164,27 @@ class Assignments(TupleAssignments):
             if isinstance(s.target, ast.Name):
                 self.shared.augmented.add(self.local(s.target))
             self.assign(s, s.target, value)
+
+    def with_index_once(self, target: ast.Subscript) -> ast.Subscript:
+        """The target of ``x[f()] += y`` with the results of calls in its index, which is computed once, and first."""
+        parts = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+        held: list[ast.expr] = []
+        for part in parts:
+            held.append(part)
+            if isinstance(part, ast.Slice) or not any(isinstance(n, ast.Call) for n in subtrees(part)):
+                continue
+            before = len(self.out)
+            tree = self.tree_or_static(part)
+            if isinstance(tree, Scalar):
+                held[-1] = ast.copy_location(Lowered(Scalar(self.name_or_constant(tree.term))), part)
+            elif isinstance(tree, Leaf) and any(isinstance(t, CallStatement) for t in walk(self.out[before:])):
+                held[-1] = ast.copy_location(Lowered(tree), part)  # drawn, or by a primitive
+            else:
+                del self.out[before:]  # to compute it again is the same
+        if held == parts:
+            return target
+        index = ast.copy_location(ast.Tuple(held, ast.Load()), target) if len(held) > 1 else held[0]
+        return ast.copy_location(ast.Subscript(target.value, index, target.ctx), target)
 
     def bind_value(self, s: ast.stmt, name: str, tree: ArrayExpr, value: ast.expr) -> None:
         """Bind a name to a value."""

@@ -339,7 +339,7 @@ class Expressions(Slices):
             return item_or_slice(self, node, view)
         if view.rank and isinstance(node.value, ast.Attribute) and node.value.attr == "flat":
             return copy_of_values(Leaf(view))
-        if not view.rank and any(getattr(i, "value", None) is Ellipsis for i in indices_of(self, node)):
+        if not view.rank and any(getattr(i, "value", None) is Ellipsis for i in getattr(node.slice, "elts", [])):
             return element_of(self, node, view)
         return Leaf(view) if view.rank else Scalar(view.at([]))
 

@@ -158,7 +158,12 @@ def insert(arr: Array, obj, values: Array, axis=None):
     if obj < -arr.size or obj > arr.size:
         raise IndexError("np.insert at an index out of bounds")
     at = obj + arr.size if obj < 0 else obj
-    return np.concatenate((arr[:at], np.atleast_1d(values), arr[at:]))
+    inserted = np.atleast_1d(values)
+    found = np.empty(arr.size + inserted.size, arr.dtype)
+    found[:at] = arr[:at]
+    found[at : at + inserted.size] = inserted
+    found[at + inserted.size :] = arr[at:]
+    return found
 
 
 @definition(np)
@@ -279,7 +284,9 @@ def repeat(a: Array, repeats: Array, axis=None):
 def copies(n, repeats):
     """The indices of `n` elements, each as often as it is repeated."""
     if np.ndim(repeats) == 0:
-        found = np.empty(n * max(repeats, 0), np.int64)
+        if repeats < 0:
+            raise ValueError("np.repeat of a negative number of repeats")
+        found = np.empty(n * repeats, np.int64)
         for k in range(n):
             for j in range(repeats):
                 found[k * repeats + j] = k
