@@ -209,12 +209,14 @@ def forever(x):
     return forever(x)
 
 
-def with_a_flag(x):
-    return by_error(x, True)
+def with_an_array(x):
+    return np.sum(by_error(x, True))
 
 
 def by_error(x, again):
-    return x if abs(x) < 0.1 else by_error(0.5 * x, again)
+    if np.sum(np.abs(x)) < 0.1:
+        return x
+    return by_error(0.5 * x, again)
 
 
 DEEP = "(which calls itself more than 64 deep|in which calls are nested too deeply)"
@@ -227,7 +229,7 @@ DEEP = "(which calls itself more than 64 deep|in which calls are nested too deep
         (power, (-1, 0.5), f"power, {DEEP}"),
         (too_deep, (0.5,), f"power, {DEEP}"),
         (too_often, (0.5,), "chebyshev, which calls itself more than 256 times"),
-        (with_a_flag, (0.5,), "by_error, which calls itself to a depth that is not known"),
+        (with_an_array, (X,), "by_error, which calls itself to a depth that is not known"),
     ],
 )
 def test_refused(f, args, said):
@@ -242,6 +244,60 @@ def test_without_an_end():
         RecursionError, match="forever calls itself more than 3 deep, which values decide; pass a constant"
     ):
         nb.adjoint(forever).value_and_grad(0.5)
+
+
+def price(sign, s, k, t):
+    """What is paid for minus an amount, with another sign: known values that go round do not end it."""
+    if k < 0.0:
+        return -price(-sign, -s, -k, t)
+    d = (math.log(s / k) + 0.5 * t) / math.sqrt(t)
+    return sign * (s * math.erf(sign * d) - k * math.erf(sign * (d - math.sqrt(t))))
+
+
+def of_price(s, k):
+    return price(1, s, k, 0.5) + price(-1, s, k, 0.25)
+
+
+def exchanged(sign, s, k):
+    if s < k and sign == 1:
+        return exchanged(-sign, k, s) + s * s
+    if s > 3.0 * k and sign == -1:
+        return exchanged(sign, k, 0.5 * s) * 2.0
+    return s * k**2
+
+
+def halved(x, again):
+    return x if abs(x) < 0.1 else halved(0.5 * x, again)
+
+
+def of_halved(x):
+    return halved(x, True) * x
+
+
+def down_to_zero(n, x):
+    if n <= 0:
+        return x * x
+    return x * down_to_zero(n - 1, x)
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [
+        (of_price, (1.2, 1.1)),
+        (of_price, (-1.2, -1.1)),
+        (price, (1, -1.2, -1.1, 0.5)),
+        (price, (-1, 1.2, 1.1, 0.5)),
+        (exchanged, (1, 1.0, 2.0)),
+        (exchanged, (1, 1.0, 4.0)),
+        (exchanged, (-1, 5.0, 1.0)),
+        (of_halved, (0.3,)),
+        (down_to_zero, (3, 0.7)),
+        (down_to_zero, (-1, 0.7)),
+    ],
+)
+def test_known_values_that_do_not_end_it(f, args):
+    with uncompiled():
+        agrees(f, args)
 
 
 def test_depths_that_are_arguments():

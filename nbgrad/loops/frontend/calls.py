@@ -65,6 +65,7 @@ class Calls(Expressions):
     """Lowers calls."""
 
     within: tuple = ()  # the functions being lowered, each inlined into the one before
+    calls_around: tuple = ()  # the calls by which they were, with what is known of the arguments (.recursion)
 
     def callee(self, node: ast.Call) -> types.FunctionType | Source | None:
         """The called function if it is to be inlined; None for functions of the table."""
@@ -384,7 +385,7 @@ class Calls(Expressions):
             takes_lists = source.signature.parameters[p].annotation == "Array"
             self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)
             trees.append(tree)
-        if ends_recursion(self, node, source, trees):
+        if ends_recursion(self, inner, node, source, trees):
             return Scalar(Constant(0.0))
         before, theirs = set(self.lowered_function.ranks), self.names.callee_names
         inner.line = self.line

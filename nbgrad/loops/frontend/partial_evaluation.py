@@ -24,7 +24,7 @@ from .views import NUMBERS
 if TYPE_CHECKING:
     from .scope import Scope
 
-__all__ = ["deciding_parameters", "is_none", "static_truth"]
+__all__ = ["deciding_parameters", "is_none", "parameters_in", "static_truth"]
 
 _COMPARE = {ast.Eq: operator.eq, ast.NotEq: operator.ne, ast.Lt: operator.lt, ast.LtE: operator.le,
             ast.Gt: operator.gt, ast.GtE: operator.ge}  # fmt: skip
@@ -182,7 +182,12 @@ def deciding_parameters(low: Scope, test: Term) -> frozenset[str]:
     operands, kinds = (test.operands, ("int", "bool")) if equal else ((test,), ("bool",))
     if len(test.named) > 1 or not all(isinstance(t, Variable) or not t.named for t in operands):
         return frozenset()
-    f, names = low.lowered_function, set(filter(low.is_constant_scalar, test.named))
+    return parameters_in(low, test, kinds)
+
+
+def parameters_in(low: Scope, term: Term, kinds: tuple[str, ...]) -> frozenset[str]:
+    """The parameters of these kinds, by the user's names, that are in a term."""
+    f, names = low.lowered_function, set(filter(low.is_constant_scalar, term.named))
     return frozenset(p for p, n in f.renamed_parameters.items() if n in names and f.kinds[n] in kinds)
 
 

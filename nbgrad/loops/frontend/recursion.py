@@ -13,6 +13,7 @@ from ..ir.statements import Check
 from ..ir.terms import TRUE, integer
 from .array_expressions import ArrayExpr, Scalar, Static
 from .known_integers import integer_of
+from .partial_evaluation import parameters_in
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -36,16 +37,29 @@ def constant_argument(low: Calls, source: Source, tree: ArrayExpr) -> ArrayExpr:
     return tree if known is None else Scalar(integer(known))
 
 
-def ends_recursion(low: Calls, node: ast.Call, source: Source, trees: list[ArrayExpr]) -> bool:
-    """Whether a call of a function by itself, with the arguments `trees`, ends in an error when it is made: values
-    decide how deep it goes, and so deep it is not inlined. Refuse the call if it is too deep by what is known."""
+def _known_value(low: Calls, tree: ArrayExpr) -> object:
+    """The value of an argument that is known when code is generated, to be compared; None for any other."""
+    if isinstance(tree, Static):
+        return tree.value if isinstance(tree.value, str) else id(tree.value)
+    return integer_of(low, tree.term) if isinstance(tree, Scalar) else None
+
+
+def ends_recursion(low: Calls, inner: Calls, node: ast.Call, source: Source, trees: list[ArrayExpr]) -> bool:
+    """Whether a call of `source`, which `inner` is to lower, with the arguments `trees`, ends in an error when it is
+    made: the function calls itself, values decide how deep, and so deep it is not inlined. Refuse the call if it is
+    too deep by what is known."""
     depth = low.within.count(source.definition_site)
+    inner.calls_around = (*low.calls_around, (source.definition_site, known := [_known_value(low, t) for t in trees]))
     if not depth:
         return False
     low.shared.recursive_calls += 1
-    if not any(isinstance(t, Static) or (isinstance(t, Scalar) and integer_of(low, t.term) is not None) for t in trees):
-        floats = all(isinstance(t, Scalar) and low.kind_of_tree(t) in ("float", "") for t in trees)
-        if not floats or low.shared.recursive_calls > MAX_CALLS:  # integers may become constants
+    unknown = [t for t, value in zip(trees, known, strict=True) if value is None]
+    no_integers = all(isinstance(t, Scalar) and low.kind_of_tree(t) in ("float", "bool", "") for t in unknown)
+    again = inner.calls_around[-1] in low.calls_around  # what is known goes round: it does not end the recursion
+    if len(unknown) == len(trees) or (again and no_integers):
+        if not no_integers or low.shared.recursive_calls > MAX_CALLS:
+            for t in unknown:  # which are known if code is generated for each value of these arguments
+                low.shared.may_decide |= parameters_in(low, t.term, ("int",)) if isinstance(t, Scalar) else set()
             raise low.source.refuse(node, f"{source.name}, which calls itself to a depth that is not known", _INSTEAD)
         if depth <= DEPTH_OF_NUMBERS:
             return False
