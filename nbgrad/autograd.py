@@ -22,7 +22,8 @@ import numpy as np
 
 from . import symbol
 from .arrays.launch import fill
-from .arrays.ndarray import NDArray, alias, from_value, set_storage_type, wrap
+from .arrays.ndarray import NDArray, from_value, set_storage_type, wrap
+from .arrays.sharing import alias
 from .autodiff import tape, tracing
 from .autodiff.anomaly import AnomalyError, detect_anomaly
 from .autodiff.constants import constant
@@ -202,6 +203,19 @@ def get_grad(self: NDArray) -> NDArray | None:
     """The gradient buffer of a marked variable, else None. ``backward`` writes into it: it is always the same array."""
     leaf = self._node
     return leaf.grad if type(leaf) is Leaf else None
+
+
+def set_grad(self: NDArray, value) -> None:
+    """What ``x.grad += y`` ends with; of a single number of ``nbgrad.np`` `value` is another array, and is copied."""
+    grad = get_grad(self)
+    if value is grad and grad is not None:
+        return
+    if grad is None or grad._shape or not isinstance(value, type(grad)) or value._shape:
+        raise AttributeError(
+            "x.grad = y: the gradient buffer is always the same array, which x.attach_grad() gives; write "
+            "x.grad[:] = y, or autograd.mark_variables([x], [y])"
+        )
+    grad[...] = value
 
 
 def detach(self: NDArray) -> NDArray:

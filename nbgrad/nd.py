@@ -9,7 +9,8 @@ from difflib import get_close_matches as _near
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from .arrays.ndarray import NDArray, from_numpy
+from .arrays.ndarray import NDArray
+from .arrays.sharing import from_numpy
 from .backends.cuda.driver import finish as _finish
 from .compiler import control_flow as _control_flow
 from .core.registry import operators as _operators

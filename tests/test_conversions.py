@@ -145,7 +145,9 @@ def test_they_do_inside_transforms(name, transform):
         return x.sum()
 
     if name in ("np.copyto", "np.put"):
-        with pytest.raises(DTypeError, match=r"is no function of nbgrad\.np"):
+        with pytest.raises(
+            DTypeError, match=r"what is written must be an array of nbgrad\.np.*gradients would be lost"
+        ):
             transform(f)(np.array([1.5, 2.5]))
     else:
         lost(transform(f), np.array([1.5, 2.5]))

@@ -1,5 +1,7 @@
 """Writes into arrays of np while recording: values, gradients and Hessians are those of the program without writes."""
 
+import io
+
 import numpy as onp
 import pytest
 
@@ -178,7 +180,7 @@ def memory_of_numpy(x, z):
         (other_shape, ShapeError, "do not broadcast"),
         (into_integers, DTypeError, "cannot be stored in an array of int64"),
         (in_place_into_integers, DTypeError, "cannot be stored in an array of int64"),
-        (beside_an_array_of_nd, NBGradError, "is written into memory that another array reads"),
+        (beside_an_array_of_nd, NBGradError, "is written into memory that an array of nbgrad.nd shares"),
         (memory_of_numpy, NBGradError, "Another library may have this memory"),
     ],
 )
@@ -264,3 +266,124 @@ def test_arguments_of_functions_that_are_differentiated_are_not_written(made, f,
     with pytest.raises(NBGradError, match="already in a computational graph"):
         transform(f)(x)
     onp.testing.assert_array_equal(onp.asarray(x), X)
+
+
+def pullback_of_a_written_result(x):
+    y = x * 2
+    value, pullback = nb.vjp(lambda z: z * z, y)
+    value[0] = 5.0
+    return np.sum(pullback(np.ones(4))[0])
+
+
+def pullback_of_a_written_argument(x):
+    y = x * 1.0
+    _, pullback = nb.vjp(lambda z: (z * z, z[1:]), y)
+    y[0] = 9.0
+    return np.sum(pullback((np.ones(4), np.ones(3)))[0])
+
+
+class Square(autograd.Function):
+    def forward(self, x):
+        self.x = x
+        return x * x
+
+    def backward(self, g):
+        return g * 2 * self.x
+
+
+def function_of_a_written_argument(x):
+    y = x * 1.0
+    z = Square()(y)
+    y *= 0.0
+    return np.sum(z)
+
+
+def checkpointed_argument(x):
+    y = np.ones(4)
+    z = nb.checkpoint(lambda a, b: np.sum(np.where(a > 2, b**3, b**2)))(y, x)
+    y[0] = 9.0
+    return z
+
+
+def checkpointed_variable(x):
+    y, w = np.ones(4), x * 1.0
+    z = nb.checkpoint(lambda b: np.sum(np.where(y > 2, b**3, b**2)) * np.sum(w * b))(x)
+    y[:] = x * 9
+    w *= 3.0
+    return z
+
+
+def paused_view(x):
+    y = x * 1.0
+    with autograd.pause():
+        v = y[1:]
+    v[0] = 5.0
+    return np.sum(y * y)
+
+
+@pytest.mark.parametrize(
+    ("program", "expected"),
+    [
+        (pullback_of_a_written_result, [4, 4, 4, 4]),
+        (pullback_of_a_written_argument, [2, 2, 2, 2]),
+        (function_of_a_written_argument, 2 * X),
+        (checkpointed_argument, 2 * X),
+        (checkpointed_variable, 4 * X * onp.sum(X**2)),
+        (paused_view, 2 * X * [1, 0, 1, 1]),
+    ],
+)
+def test_what_keeps_an_array_keeps_its_values(program, expected):
+    onp.testing.assert_allclose(nb.grad(program)(X), expected, rtol=1e-14)
+
+
+class Result(autograd.Function):
+    def forward(self, x):
+        self.y = np.exp(x)
+        return self.y
+
+    def backward(self, g):
+        return g * self.y
+
+
+@pytest.mark.parametrize("write", [lambda z, x: z.__imul__(0.0), lambda z, x: z.__setitem__(0, x[1])])
+def test_attributes_of_a_function_must_not_be_written(write):
+    def f(x):
+        z = Result()(x * 1.0)
+        write(z, x)
+        return np.sum(z)
+
+    with pytest.raises(nb.errors.InPlaceError, match="that the gradient of operator Result reads was changed in place"):
+        nb.grad(f)(X)
+
+
+def test_writes_through_many_views():
+    """The time is that of the views and elements that are written, not its square."""
+
+    def f(x):
+        y, views = np.zeros(120), []
+        for i in range(120):
+            views.append(y[i : i + 2])
+            views[-1][0] = x[i % 4]
+        return np.sum(y * y)
+
+    onp.testing.assert_allclose(nb.grad(f)(X), 60 * X)
+
+
+def test_numbers_are_written_to_files():
+    text = io.StringIO()
+    onp.savetxt(text, np.array([1.0, 2.0]), fmt="%g")
+    assert text.getvalue() == "1\n2\n" and onp.array2string(np.ones(2)) == "[1. 1.]"
+    file = io.BytesIO()
+    onp.savez(file, a=np.ones(2))
+    file.seek(0)
+    assert onp.load(file)["a"].tolist() == [1.0, 1.0]
+    with pytest.raises(nb.errors.LostGradientError, match="gradients through it would be lost"):
+        nb.grad(lambda x: onp.save(io.BytesIO(), x))(X)
+    with pytest.raises(ValueError, match="fill: a number is expected, got the shape"):
+        np.ones(2).fill(np.ones(2))
+    with pytest.raises(IndexError, match="must be of integer or bool dtype"):
+        np.ones(2)[onp.array([1.0])] = 2.0
+    y = np.ones(3)
+    with autograd.record():
+        y[True] *= 2.0
+    assert y.tolist() == [2.0] * 3

@@ -9,7 +9,7 @@ from recording import marked, recorded, values
 
 import nbgrad as nb
 from nbgrad import autograd, nd
-from nbgrad.arrays.ndarray import memory_sharers
+from nbgrad.arrays.sharing import memory_sharers
 from nbgrad.core import foreign_memory
 from nbgrad.errors import InPlaceError
 

@@ -7,9 +7,7 @@ layers above (:mod:`nbgrad.protocols.methods` lists them).
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
-import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +17,12 @@ from ..core import context, dtypes, shapes
 from ..core.context import Context
 from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import as_dtype
-from ..core.foreign_memory import ConversionSource, cell_of
+from ..core.foreign_memory import ConversionSource
 from ..errors import DTypeError, ShapeError
 from ..ir.graph import current
 from .launch import Kind, cast_into, fill, kind_of
 
-__all__ = ["NDArray", "from_host_values", "from_numpy", "from_value", "wrap", "zeros"]
+__all__ = ["NDArray", "from_host_values", "from_value", "wrap", "zeros"]
 
 
 class NDArray:
@@ -238,6 +236,12 @@ class NDArray:
     def __iter__(self):
         return (self[k] for k in range(len(self)))
 
+    def _before_write(self, recorded: bool) -> None:
+        """Raise if a write, of a recorded value or not, would change arrays on other memory that must not be."""
+
+    def _after_write(self, written: np.ndarray | None = None) -> None:
+        """Update arrays on other memory after elements at these positions, or all, were written."""
+
     __hash__ = object.__hash__
 
     def __reduce__(self) -> tuple[Callable, tuple]:
@@ -252,56 +256,6 @@ class NDArray:
 
 MXNET.array = NDArray
 _new = object.__new__
-_ref = weakref.ref
-
-
-class MemoryOwners(list):
-    """The owners of a memory besides the tape: weak references to its arrays, and whether other libraries have it."""
-
-    __slots__ = ("enough", "lent")
-
-    def __init__(self) -> None:
-        self.enough = 64  # length at which dead references are removed
-        self.lent = False
-
-    def prune(self) -> None:
-        """Remove dead references."""
-        self[:] = [r for r in self if r() is not None]
-        self.enough = 64 + 2 * len(self)
-
-
-def memory_owners(x: NDArray) -> MemoryOwners:
-    """The owners of the memory of `x`."""
-    cell = x._cell
-    if len(cell) == 1:
-        cell.append(MemoryOwners())
-        cell[1].append(_ref(x))
-    return cell[1]
-
-
-def register_owner(x: NDArray, cell: list) -> NDArray:
-    """Register `x` as an array on the memory with this version cell."""
-    x._cell = cell
-    if len(cell) == 1:
-        cell.append(MemoryOwners())
-    owners = cell[1]
-    owners.append(_ref(x))
-    if len(owners) > owners.enough:
-        owners.prune()
-    return x
-
-
-def is_exported(x: NDArray) -> bool:
-    """Whether other libraries may have the memory of `x`."""
-    return len(x._cell) > 1 and x._cell[1].lent
-
-
-def memory_sharers(x: NDArray) -> list[NDArray]:
-    """The other arrays on the memory of `x`, of any slice of it."""
-    if len(x._cell) == 1:
-        return []
-    arrays = [r() for r in x._cell[1]]
-    return [y for y in arrays if y is not None and y is not x]
 
 
 def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
@@ -318,23 +272,6 @@ def wrap(buf, shape: tuple[int, ...], kind: Kind, node=None) -> NDArray:
 def zeros(shape: tuple[int, ...], kind: Kind) -> NDArray:
     """An array of zeros."""
     return wrap(kind.zeros(shapes.size(shape)), shape, kind)
-
-
-def alias(x: NDArray, buf, shape: tuple[int, ...], node=None, kind: Kind | None = None) -> NDArray:
-    """An array on `buf`, a view of the memory of `x`, which shares its version cell; of another `kind` where given."""
-    cell = x._cell
-    owners = cell[1] if len(cell) > 1 else memory_owners(x)
-    kind = kind or x._kind
-    y = _new(kind.array)
-    y._buf = buf
-    y._shape = shape
-    y._kind = kind
-    y._cell = cell
-    y._node = node
-    owners.append(_ref(y))
-    if len(owners) > owners.enough:
-        owners.prune()
-    return y
 
 
 def from_host_values(values: np.ndarray, kind: Kind) -> NDArray:
@@ -449,49 +386,3 @@ def _nested(source):
     if isinstance(source, list | tuple):
         return [_nested(s) if isinstance(s, NDArray | list | tuple) else s for s in source]
     return source
-
-
-#: The NumPy arrays that :func:`from_numpy` made read-only, by their id.
-_frozen: dict[int, weakref.ref] = {}
-
-
-def from_numpy(ndarray: np.ndarray, zero_copy: bool = True) -> NDArray:
-    """An array on a NumPy array's memory.
-
-    Parameters
-    ----------
-    ndarray : numpy.ndarray
-        C-contiguous, of a supported dtype. With `zero_copy` it becomes read-only; an array that was read-only before is
-        copied.
-    zero_copy : bool
-
-    Raises
-    ------
-    ShapeError
-        If `zero_copy` is asked for and the array is not C-contiguous.
-    """
-    if not zero_copy:
-        return from_value(ndarray)
-    if not isinstance(ndarray, np.ndarray):
-        raise DTypeError(f"from_numpy: a numpy.ndarray is needed, got {type(ndarray).__name__}")
-    dtypes.without_subclass(ndarray, "from_numpy")
-    if not ndarray.flags.c_contiguous:
-        raise ShapeError("from_numpy: zero_copy needs a C-contiguous array; use numpy.ascontiguousarray first")
-    kind = kind_of(as_dtype(ndarray.dtype), context.current_context())
-    key = id(ndarray)
-    reference = _frozen.get(key)
-    if reference is not None and reference() is ndarray:
-        ndarray.flags.writeable = True  # made read-only by this function, not by its owner
-    if not ndarray.flags.writeable or not ndarray.dtype.isnative:
-        return from_value(ndarray)
-    out = on_memory(ndarray, kind)
-    ndarray.flags.writeable = False
-    _frozen[key] = weakref.ref(ndarray, functools.partial(_frozen.pop, key))  # a C callback: cannot be interrupted
-    return out
-
-
-def on_memory(values: np.ndarray, kind: Kind) -> NDArray:
-    """An NDArray on the memory of a writable, C-contiguous NumPy array."""
-    x = register_owner(wrap(values.reshape(-1).view(kind.storage), values.shape, kind), cell_of(values))
-    memory_owners(x).lent = True
-    return x

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from ..arrays.ndarray import NDArray, alias
+from ..arrays.ndarray import NDArray
+from ..arrays.sharing import alias
 from .differentiability import limit_order
 from .tape import Leaf, Rule, node
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.launch import copy, kind_of
-from ..arrays.ndarray import NDArray, is_exported, wrap
+from ..arrays.ndarray import NDArray, wrap
+from ..arrays.sharing import is_exported
 from ..core.context import CPU0
 from ..core.dtypes import float32
 from ..core.fork_safety import lock

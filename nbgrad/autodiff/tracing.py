@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..arrays.launch import Kind, kind_of
-from ..arrays.ndarray import NDArray, alias, wrap
+from ..arrays.ndarray import NDArray, wrap
+from ..arrays.sharing import alias
 from ..core.context import untraced_context
 from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import DType

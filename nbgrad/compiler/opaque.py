@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays.launch import common_conventions, copy
-from ..arrays.ndarray import NDArray, alias, from_value
+from ..arrays.ndarray import NDArray, from_value
+from ..arrays.sharing import alias
 from ..autodiff import tape
 from ..autodiff.differentiability import GRADIENT, limit_order
 from ..autodiff.state import state

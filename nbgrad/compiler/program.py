@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays.launch import Kind, copy, kind_of
-from ..arrays.ndarray import NDArray, from_value, on_memory, wrap, zeros
+from ..arrays.ndarray import NDArray, from_value, wrap, zeros
+from ..arrays.sharing import on_memory
 from ..autodiff import tape
 from ..autodiff.constants import constant
 from ..autodiff.state import state

@@ -8,7 +8,8 @@ import weakref
 from collections.abc import Sequence
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, memory_owners, register_owner, wrap, zeros
+from ..arrays.ndarray import NDArray, wrap, zeros
+from ..arrays.sharing import memory_owners, register_owner, snapshot
 from ..autodiff import tape, tracing
 from ..autodiff.differentiability import limit_order
 from ..autodiff.observers import notify_observer, observers
@@ -125,6 +126,8 @@ class Function:
     def _called(self, inputs: tuple):
         recording, state.recording = state.recording, False
         before = self._held()
+        # The caller may write into what it passes, which redefines arrays of NumPy's conventions.
+        inputs = tuple([snapshot(x) if isinstance(x, NDArray) and recording and _redefinable(x) else x for x in inputs])
         try:
             returned = self.forward(*inputs)
         finally:
@@ -171,7 +174,7 @@ class Function:
                 )
         parents = tuple(map(tape.parent, arrays))
         avals = tuple([(x._shape, x._kind) for x in arrays])
-        rule = FunctionRule(type(self).__name__)
+        rule = FunctionRule(type(self).__name__, {id(x): x._cell for x in self._held(saved=False)})
         if self.max_order is not None:
             limit_order(rule, self.max_order)
         attrs = (self, avals)
@@ -193,10 +196,11 @@ class Function:
         arrays = [*self._held(), *(() if self._saved else inputs)]
         return list({id(x._cell): x for x in reversed(arrays)}.values())
 
-    def _held(self) -> list[NDArray]:
-        """The saved arrays and those in attributes, also inside lists, tuples and dicts."""
+    def _held(self, saved: bool = True) -> list[NDArray]:
+        """The saved arrays and those in attributes, also inside lists, tuples and dicts; or these alone."""
         arrays: list[NDArray] = []
-        worklist: list = [self._saved, vars(self)]
+        attributes = [value for name, value in vars(self).items() if name != "_saved"]
+        worklist: list = [self._saved, attributes] if saved else [attributes]
         seen: set[int] = set()
         while worklist:
             value = worklist.pop()
@@ -206,6 +210,10 @@ class Function:
                 seen.add(id(value))
                 worklist += value.values() if isinstance(value, dict) else value
         return arrays
+
+
+def _redefinable(x: NDArray) -> bool:
+    return x._kind.conventions is not MXNET and not x._kind.traced
 
 
 def _save_handle(x, operands: list[NDArray], results: list[NDArray]):

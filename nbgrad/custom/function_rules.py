@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray, alias, from_value, zeros
+from ..arrays.ndarray import NDArray, from_value, zeros
+from ..arrays.sharing import alias
 from ..autodiff import tape
 from ..autodiff.cotangents import add_raw
 from ..autodiff.state import recording
 from ..compiler import opaque
-from ..errors import DTypeError, NBGradError, ShapeError
+from ..errors import DTypeError, InPlaceError, NBGradError, ShapeError
 from ..operators.cast import cast
 
 __all__ = ["FunctionRule", "checked_gradients", "guard_gradients", "zeros"]
@@ -20,13 +21,16 @@ __all__ = ["FunctionRule", "checked_gradients", "guard_gradients", "zeros"]
 class FunctionRule(tape.Rule):
     """The tape's rule for a call of a :class:`Function`.
 
-    The instance and the inputs' (shape, kind) pairs are the node's `attrs`, which a freeing sweep drops.
+    The instance and the inputs' (shape, kind) pairs are the node's `attrs`, which a freeing sweep drops. `cells` are
+    the version cells of the arrays in its attributes, by their ids: others since then if a write has redefined them.
     """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, cells: dict[int, list]) -> None:
+        self.name, self.cells = name, cells
 
     def grads(self, node, g, useful):
+        if any(self.cells.get(id(x), x._cell) is not x._cell for x in node.attrs[0]._held(saved=False)):
+            raise InPlaceError(tape.CHANGED.format(op=self.name))
         several = isinstance(g, list)
         gs = [
             zeros(shape, kind) if h is None else cast(h, kind)  # a copy, which the user may change

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, alias, from_value, on_memory, wrap, zeros
+from ..arrays.ndarray import NDArray, from_value, wrap, zeros
+from ..arrays.sharing import alias, on_memory
 from ..autodiff import tape, tracing
 from ..autodiff.constants import constant
 from ..autodiff.state import state

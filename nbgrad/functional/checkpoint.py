@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from ..arrays.ndarray import NDArray, alias, memory_owners, register_owner, wrap
+from ..arrays.ndarray import NDArray, wrap
+from ..arrays.sharing import alias, memory_owners, register_owner
 from ..autodiff import tape
 from ..autodiff.state import state
 from ..core.pickling import Transformed

@@ -6,6 +6,10 @@ from functools import partial
 from types import CellType, FunctionType
 from typing import Any
 
+from ..arrays.ndarray import NDArray
+from ..arrays.sharing import snapshot
+from ..core.conventions import MXNET
+
 __all__ = ["frozen_closure"]
 
 
@@ -13,7 +17,8 @@ def frozen_closure(function: Any, contents: bool = True) -> Any:
     """`function` with copies of the variables that it captured, which keep their present values.
 
     It runs again for derivatives, when ``h = cond(p, lambda: h, ...)`` has rebound `h`. Functions that it captured are
-    frozen as well; arrays and other objects are not copied.
+    frozen as well. Arrays and other objects are not copied; arrays of NumPy's conventions, which writes redefine, stay
+    as they are now.
 
     Parameters
     ----------
@@ -38,6 +43,9 @@ def _frozen(value: Any, known: dict[int, Any], contents: bool) -> Any:
         pairs = known[id(value)] = {}
         pairs |= {key: _frozen(v, known, contents) for key, v in value.items()}
         return pairs
+    if isinstance(value, NDArray) and value._kind.conventions is not MXNET and not value._kind.traced:
+        found = known[id(value)] = snapshot(value)
+        return found
     if kind is tuple:
         return tuple([_frozen(v, known, contents) for v in value])
     if kind is partial:

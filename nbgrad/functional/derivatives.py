@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..arrays.ndarray import NDArray, zeros
+from ..arrays.sharing import snapshot
 from ..autodiff import tape
 from ..autodiff.constants import constant
 from ..autodiff.state import state
@@ -193,6 +194,7 @@ def vjp(function: Callable, *args: Any, argnums: Argnums | None = None, has_aux:
     call = Call("vjp", function, argnums, args, {}, has_aux, keep=True)
     leaves, build = call.arrays()
     shape = build(iter(leaves))
+    leaves = [snapshot(y) for y in leaves]  # the caller may write into the results
 
     def pullback(cotangents):
         pairs = flatten_like(shape, cotangents, "vjp: cotangent")
@@ -216,7 +218,8 @@ class LinearMap:
 
     def __init__(self, call: Call) -> None:
         self.call = call
-        self.results, self.build = call.arrays()
+        results, self.build = call.arrays()
+        self.results = [snapshot(y) for y in results]
         seeds = [constant(ones_like(y), ()) for y in self.results]
         self._targets: dict = {u._node: 0 for u in seeds}
         self._floor = tape.next_seq()

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray, alias
+from ..arrays.ndarray import NDArray
+from ..arrays.sharing import alias
 from ..autodiff import tape, tracing
 from ..autodiff.observers import observers
 from ..autodiff.state import recording

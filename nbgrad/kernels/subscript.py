@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays.launch import cast_into, fill
-from ..arrays.ndarray import NDArray, alias, from_host_values
+from ..arrays.ndarray import NDArray, from_host_values
+from ..arrays.sharing import alias
 from ..autodiff import tape, tracing
 from ..autodiff.cotangents import own_cotangent
 from ..autodiff.observers import observers

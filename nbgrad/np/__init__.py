@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
-from . import calculus, creation, linalg, manipulation, products, random, reductions, selection, sets, standard
+from . import calculus, creation, linalg, manipulation, products, random, reductions, selection, sets, standard, writing
 from .arrays import as_nd, as_np, ndarray
 from .methods import attach as _attach
 from .ufuncs import UFUNCS as _UFUNCS
@@ -43,7 +43,7 @@ if TYPE_CHECKING:  # for type checkers, which do not see the names that are adde
 
 def _fill() -> None:
     names = globals()
-    for module in (creation, manipulation, selection, reductions, products, calculus, sets, standard):
+    for module in (creation, manipulation, selection, reductions, products, calculus, sets, standard, writing):
         for name in sorted({*module.__all__} - {"axis_of", "from_numpy_values", "together"}):
             function = names[name] = getattr(module, name)
             __all__.append(name)

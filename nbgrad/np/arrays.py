@@ -15,6 +15,7 @@ from ..core.context import current_context
 from ..core.conventions import EITHER, MXNET, NUMPY
 from ..core.dtypes import as_dtype
 from ..core.registry import operators
+from ..core.shapes import strides_of
 from ..errors import DTypeError, LostGradientError, ShapeError
 from ..operators.cast import reinterpreted
 from ..operators.entry import store_out
@@ -45,9 +46,12 @@ class ndarray(NDArray):
     array(10.)
     """
 
-    __slots__ = ()
+    # What is a view in NumPy, and cannot be one here: see :mod:`.views`.
+    __slots__ = ("_copies", "_source")
 
     if TYPE_CHECKING:  # the other modules of this package attach these
+        _copies: Any
+        _source: Any
 
         def _operator(self, other: Any) -> Any: ...
         def __getitem__(self, key: Any) -> Any: ...
@@ -71,6 +75,11 @@ class ndarray(NDArray):
     @property
     def nbytes(self) -> int:
         return self.size * self.itemsize
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """How many bytes it is to the next element along each axis, of the array as it is here."""
+        return tuple([n * self.itemsize for n in strides_of(self._shape)])
 
     def __repr__(self) -> str:
         return repr(self._view())

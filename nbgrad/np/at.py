@@ -41,14 +41,14 @@ class Elements:
     """The elements of an array that a subscript selects.
 
     Methods give arrays like it with these elements changed by values that broadcast to them; array and values are
-    differentiated.
+    differentiated. `positions` are where the elements are in the flat array.
     """
 
     def __init__(self, x: ndarray, key: Any) -> None:
         self._x, self._key = x, key
         places = np.arange(x.size).reshape(x.shape)[_plain(key)]
         self._shape = places.shape
-        self._places = np.asarray(places).reshape(-1)
+        self.positions = np.asarray(places).reshape(-1)
 
     def get(self) -> ndarray:
         """The elements: ``x[key]``."""
@@ -56,22 +56,24 @@ class Elements:
 
     def set(self, values: Any) -> ndarray:
         """With the elements replaced; of an element that is selected several times, the last value counts."""
-        flat, places = self._values(values), self._places
+        flat, places = self._values(values), self.positions
         _, last = np.unique(places[::-1], return_index=True)
         last = len(places) - 1 - last
-        if len(last) < len(places):
+        if len(last) < len(places) or len(last) == self._x.size:
             flat, places = flat[last], places[last]
+        if len(last) == self._x.size:  # nothing is left of the array, nor of its history
+            return reshape(flat, self._x.shape)
         changed = np.zeros(self._x.size, bool)
         changed[places] = True
         return where(from_numpy_values(changed.reshape(self._x.shape)), self._scattered(flat, places), self._x)
 
     def add(self, values: Any) -> ndarray:
         """With values added; of an element that is selected several times, all."""
-        return self._x + self._scattered(self._values(values), self._places)
+        return self._x + self._scattered(self._values(values), self.positions)
 
     def subtract(self, values: Any) -> ndarray:
         """With values subtracted, as :meth:`add`."""
-        return self._x - self._scattered(self._values(values), self._places)
+        return self._x - self._scattered(self._values(values), self.positions)
 
     def multiply(self, values: Any) -> ndarray:
         """With the elements multiplied, each once."""
@@ -102,16 +104,26 @@ class Elements:
         self._check_once(name)
         return self.set(UFUNCS[name](self.get(), values))
 
+    def _changed_by(self, ufunc: Any, *values: Any) -> ndarray:
+        """With the elements changed as `ufunc.at` does."""
+        if ufunc.__name__ in ("add", "subtract"):
+            return getattr(self, ufunc.__name__)(*values)
+        self._check_once(ufunc.__name__)
+        return self.set(ufunc(self.get(), *values))
+
     def _check_once(self, name: str) -> None:
-        if len(np.unique(self._places)) < len(self._places):
+        if len(np.unique(self.positions)) < len(self.positions):
             raise AttrError(f"at.{name}: an element is selected several times; only set, add and subtract take that")
 
     def _values(self, values: Any) -> ndarray:
         v = as_array(values, "at", self._x._kind)
         if not np.can_cast(v.dtype, self._x.dtype, "same_kind"):
             raise DTypeError(f"at: values of dtype {v.dtype} cannot be stored in an array of {self._x.dtype}")
+        lead = v.ndim - len(self._shape)
         if v.size == 1:  # fits anywhere, whatever its rank
             v = reshape(v, ())
+        elif lead > 0 and v.shape[:lead] == (1,) * lead:
+            v = reshape(v, v.shape[lead:])
         try:
             return ravel(broadcast_to(v.astype(self._x.dtype), self._shape))
         except ShapeError:

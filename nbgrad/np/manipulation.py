@@ -13,6 +13,7 @@ from ..core.registry import operators
 from ..errors import AttrError, ShapeError
 from ..kernels.shape import reshape as _to_shape
 from .arrays import as_array, ndarray, stored, with_common_dtype
+from .views import viewing
 
 __all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "axis_of", "block",
            "broadcast_arrays", "broadcast_to", "column_stack", "concat", "concatenate", "dsplit",
@@ -56,7 +57,14 @@ def reshape(a, /, shape, order="C", *, copy=None) -> ndarray:
 
 def ravel(a, order="C") -> ndarray:
     """The elements in one axis, on the same memory."""
-    return reshape(a, -1, order) if as_array(a, "ravel").size else reshape(a, 0, order)
+    if order not in ("C", "A", "K"):
+        raise AttrError(f"ravel: order='C' alone is supported, got {order!r}")
+    found: Any = _to_shape(x := as_array(a, "ravel"), (x.size,))
+    return found
+
+
+reshape = viewing(reshape, lambda x, shape, order="C", *, copy=None: np.reshape(x, shape))
+ravel = viewing(ravel, lambda x, order="C": np.ravel(x))
 
 
 def transpose(a, axes=None) -> ndarray:
@@ -67,7 +75,7 @@ def transpose(a, axes=None) -> ndarray:
     return operators["transpose"].call(x, axes=axes) if x.ndim > 1 else x
 
 
-permute_dims = transpose
+transpose = permute_dims = viewing(transpose, np.transpose)
 
 
 def matrix_transpose(x, /) -> ndarray:
@@ -81,9 +89,15 @@ def swapaxes(a, axis1, axis2) -> ndarray:
     return operators["swapaxes"].call(x, axis_of(axis1, x.ndim, "swapaxes"), axis_of(axis2, x.ndim, "swapaxes"))
 
 
+swapaxes = viewing(swapaxes, np.swapaxes)
+
+
 def moveaxis(a, source, destination) -> ndarray:
     """Axes moved to other places, the others in order."""
     return operators["moveaxis"].call(as_array(a, "moveaxis"), source, destination)
+
+
+moveaxis = viewing(moveaxis, np.moveaxis)
 
 
 def rollaxis(a, axis, start=0) -> ndarray:
@@ -142,6 +156,9 @@ def broadcast_to(array, shape) -> ndarray:
     if 0 in wanted:  # which the operator reads as "the length that is there"
         x = x[tuple(slice(0, min(n, m)) for n, m in zip(wanted, x.shape, strict=True))]
     return x if x.shape == wanted else operators["broadcast_to"].call(x, shape=wanted)
+
+
+broadcast_to = viewing(broadcast_to, np.broadcast_to, readonly=True)
 
 
 def broadcast_arrays(*args) -> tuple[ndarray, ...]:

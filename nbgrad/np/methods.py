@@ -8,19 +8,19 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray, is_exported
+from ..arrays.ndarray import NDArray, wrap
 from ..autodiff.constants import carries_gradient
 from ..autodiff.state import recording
-from ..autodiff.writes import on_tape, redefine
 from ..errors import DTypeError, LostGradientError
 from ..kernels import creation as _creation
 from ..kernels import subscript
-from ..operators.cast import reinterpreted
 from ..protocols import in_place
 from . import linalg, manipulation, products, reductions, selection
-from .arrays import as_np, is_recorded, ndarray
+from .arrays import as_np, ndarray
+from .assignment import after_write, before_write, check_index, setitem, single_bool
 from .at import At
 from .ufuncs import UFUNCS
+from .views import view
 
 __all__ = ["attach"]
 
@@ -68,48 +68,30 @@ def _sort(self: ndarray, axis=-1, kind=None, order=None, *, stable=None) -> None
 
 def _fill(self: ndarray, value) -> None:
     """Set all elements to a number, in place."""
+    if np.ndim(value):
+        raise ValueError(f"fill: a number is expected, got the shape {np.shape(value)}; write x[...] = values")
     self[...] = value
 
 
-def _truth(key: Any) -> bool | None:
-    """Whether a subscript is a single bool, which selects everything, along a new axis, or nothing; None for others."""
-    if isinstance(key, tuple):
-        if any(isinstance(part, bool | np.bool_) for part in key):
-            raise IndexError("a bool beside other indices is not supported; give it alone, or a mask")
-        return None
-    return bool(key) if isinstance(key, bool | np.bool_) else None
-
-
-def _setitem(self: ndarray, key, value) -> None:
-    truth = _truth(key)
-    kind = self._kind.dtype
-    if not kind.is_float and not isinstance(value, NDArray | np.ndarray):
-        value = np.asarray(value, kind.np) if _plain(value) else value  # which NumPy checks to be in range
-    if truth is False:
-        return
-    key = ... if truth else key
-    lent = is_exported(self) and subscript.is_whole(key)  # what another library sees must stay where it is
-    if recording() and (on_tape(self) or (is_recorded(value) and not lent)):
-        given = reinterpreted(value, self._kind.conventions) if isinstance(value, NDArray) else value
-        changed = At(self)[key].set(given)
-        redefine(self, reinterpreted(changed, self._kind.conventions))
-    else:
-        subscript.setitem(self, key, value)
-
-
-def _plain(value: Any) -> bool:
-    return isinstance(value, int | float) or (isinstance(value, list | tuple) and all(map(_plain, value)))
-
-
 def _getitem(self: ndarray, key) -> Any:
-    truth = _truth(key)
+    truth = single_bool(key)
     if truth is not None:
         whole = manipulation.expand_dims(self, 0)
         return whole.copy() if truth else subscript.getitem(whole, slice(0))
-    for part in key if isinstance(key, tuple) else (key,):
-        if isinstance(part, NDArray) and part._kind.dtype.is_float:
-            raise IndexError("arrays used as indices must be of integer or bool dtype, not float")
-    return subscript.getitem(self, key)
+    basic, number = True, True  # whether NumPy has a view or a number, and whether a number if no axis is left
+    for part in key if key.__class__ is tuple else (key,):
+        if part is ...:
+            number = False
+        elif not (part.__class__ is int or part.__class__ is slice or part is None or isinstance(part, np.integer)):
+            basic = False
+            check_index(part)
+    found = subscript.getitem(self, key)
+    if not basic:
+        return found
+    if not found._shape and number:
+        shared = found._cell is self._cell
+        return wrap(found._buf.copy(), (), found._kind, found._node) if shared else found
+    return view(found, self, lambda x: x[key])
 
 
 def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs, **kwargs) -> Any:
@@ -118,7 +100,9 @@ def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs, **kwargs)
     if ufunc in _PRODUCTS:
         known = _PRODUCTS[ufunc]
     if known is None:
-        return NotImplemented if any(_foreign(x) for x in inputs) else _refuse(ufunc.__name__)
+        own = getattr(np, ufunc.__name__, None) is ufunc
+        name = f"numpy.{ufunc.__name__}" if own else f"{ufunc.__name__}, a ufunc of another library,"
+        return NotImplemented if any(_foreign(x) for x in inputs) else _refuse(name)
     out = kwargs.get("out")
     if isinstance(out, tuple) and len(out) == 1 and isinstance(out[0], np.ndarray):
         del kwargs["out"]
@@ -149,9 +133,11 @@ def _foreign(x: Any) -> bool:
 
 
 def _refuse(name: str) -> Any:
+    short = name.split(",")[0].rpartition(".")[2]
+    known = f" np.{short} is;" if short in UFUNCS or ("numpy", short) in _FUNCTIONS else ""
     raise DTypeError(
-        f"numpy.{name} is no function of nbgrad.np: its result would be a constant; call it with x.asnumpy() if one is "
-        "meant"
+        f"{name} is no function of nbgrad.np: its result would be a constant;{known} call it with x.asnumpy() if one "
+        "is meant"
     )
 
 
@@ -163,9 +149,24 @@ def _array_function(self: ndarray, function: Callable, types, args: tuple, kwarg
     """NumPy's functions of arrays of this class: those of this package that have the same name."""
     key = function.__module__, function.__name__
     own = _FUNCTIONS.get(key)
-    if own is None:
-        return _refuse(f"{key[0].removeprefix('numpy.')}.{key[1]}" if key[0] != "numpy" else key[1])
-    return own(*args, **kwargs)
+    if own is not None:
+        return own(*args, **kwargs)
+    if key[1] in _OUTPUT:  # writes or prints numbers
+        return function(*_as_numpy(args, key[1]), **_as_numpy(kwargs, key[1]))
+    return _refuse(".".join(key))
+
+
+_OUTPUT = frozenset({"save", "savez", "savez_compressed", "savetxt", "array2string", "array_repr", "array_str"})
+
+
+def _as_numpy(value: Any, name: str) -> Any:
+    """Arguments with NumPy's arrays for ours; recorded ones would lose the gradient, and are an error."""
+    if isinstance(value, ndarray):
+        _check_kept(value, name)
+        return value.asnumpy()
+    if isinstance(value, tuple | list):
+        return type(value)(_as_numpy(v, name) for v in value)
+    return {k: _as_numpy(v, name) for k, v in value.items()} if isinstance(value, dict) else value
 
 
 _FROM = {
@@ -202,7 +203,9 @@ def attach(names: dict[str, Any]) -> None:
         "item": _item,
         "tolist": _tolist,
         "__getitem__": _getitem,
-        "__setitem__": _setitem,
+        "__setitem__": setitem,
+        "_before_write": before_write,
+        "_after_write": after_write,
         "__matmul__": lambda self, other: products.matmul(self, other),
         "__rmatmul__": lambda self, other: products.matmul(other, self),
         "__imatmul__": in_place.operator("matmul", lambda self, other: products.matmul(self, other)),

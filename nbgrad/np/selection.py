@@ -18,6 +18,7 @@ from .arrays import as_array, ndarray, stored, with_common_dtype
 from .creation import array, from_numpy_values
 from .manipulation import axis_of, broadcast_to, concatenate, moveaxis, ravel, reshape, swapaxes
 from .ufuncs import UFUNCS
+from .views import viewing
 
 __all__ = ["angle", "argwhere", "around", "choose", "clip", "copy", "delete", "diag", "diag_indices", "diagflat",
            "diagonal", "flatnonzero", "flip", "fliplr", "flipud", "imag", "insert", "nan_to_num", "nonzero", "pad",
@@ -63,6 +64,9 @@ def flip(m, axis=None) -> ndarray:
     axes = range(x.ndim) if axis is None else axis if isinstance(axis, tuple) else (axis,)
     places = tuple(axis_of(k, x.ndim, "flip") for k in axes)
     return operators["flip"].call(x, axis=places) if places else x
+
+
+flip = viewing(flip, np.flip)
 
 
 def flipud(m) -> ndarray:
@@ -228,6 +232,11 @@ around = round
 def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None) -> ndarray:
     """NaN and infinities replaced by numbers: 0 and the greatest ones by default."""
     a = as_array(x, "nan_to_num")
+    if not copy:
+        if a is not x:
+            raise DTypeError(f"nan_to_num: copy=False changes x, which must be an array of nbgrad.np, not {type(x)}")
+        a[...] = nan_to_num(a, True, nan, posinf, neginf)
+        return a
     if not a._kind.dtype.is_float:
         return a.copy()
     limits = np.finfo(a.dtype)
@@ -331,6 +340,9 @@ def diagonal(a, offset=0, axis1=0, axis2=1) -> ndarray:
     first = max(offset, 0) + max(-offset, 0) * columns
     flat = reshape(x, (*x.shape[:-2], rows * columns))
     return take(flat, first + np.arange(n) * (columns + 1), -1)
+
+
+diagonal = viewing(diagonal, np.diagonal, readonly=True)
 
 
 def _triangle(name: str) -> Callable:

@@ -106,9 +106,15 @@ class Ufunc:
         a, b = as_array(a, self.__name__), as_array(b, self.__name__)
         return self(a.reshape(a.shape + (1,) * b.ndim), b)
 
-    def at(self, a, indices, b=None):
-        """Refused: it would change `a` in place."""
-        self._method("at")
+    def at(self, a, indices, *b) -> None:
+        """Change the elements of `a` at `indices` in place; one that is selected several times by `add` and `subtract`
+        alone, each time."""
+        name = f"{self.__name__}.at"
+        if not isinstance(a, ndarray):
+            raise DTypeError(f"{name}: a must be an array of nbgrad.np, not {type(a)}")
+        if len(b) != self.nin - 1:
+            raise TypeError(f"{name} takes {self.nin + 1} arguments ({len(b) + 2} given): a, indices" + ", b" * len(b))
+        a[...] = a.at[indices]._changed_by(self, *b)
 
     def reduceat(self, array, indices, axis=0, dtype=None, out=None):
         """Refused."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..arrays.launch import Kind, cast_into, common_conventions
-from ..arrays.ndarray import NDArray, alias, wrap
+from ..arrays.ndarray import NDArray, wrap
+from ..arrays.sharing import alias
 from ..autodiff import tape, tracing
 from ..autodiff.constants import Constant
 from ..autodiff.observers import notify_observer, observers

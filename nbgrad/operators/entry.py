@@ -10,7 +10,7 @@ from ..arrays.launch import common_conventions
 from ..arrays.ndarray import NDArray
 from ..autodiff import tracing
 from ..autodiff.state import recording
-from ..autodiff.writes import check_target, on_tape, overwrite, redefine
+from ..autodiff.writes import check_target, leave_to_tape, on_tape, overwrite, redefine
 from ..core.conventions import MXNET
 from ..core.dtypes import convertible, describe_argument
 from ..core.registry import operators, register
@@ -95,7 +95,9 @@ def as_array(x, op: str, argument: str = "data") -> NDArray:
     if isinstance(x, NDArray):
         return x
     instead = ""
-    if isinstance(x, np.ndarray):
+    if isinstance(x, np.ndarray) and argument == "out":
+        instead = "; out must be an array of the class of the others"
+    elif isinstance(x, np.ndarray):
         instead = "; pass nd.array(x), or nd.from_numpy(x), which takes its memory"
     elif convertible(x):
         instead = "; pass nd.array(x.to_numpy())"
@@ -117,11 +119,14 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
             f"{op}: out must have shape {result._shape} and dtype {result._kind.dtype}, "
             f"got {out._shape} and {out._kind.dtype}"
         )
+    out._before_write(result._node is not None)
     if out._kind.conventions is not MXNET and recording() and on_tape(out):
         redefine(out, result)
-        return out
-    check_target(out)
-    overwrite(out, result)
+    else:
+        check_target(out)
+        leave_to_tape(out)
+        overwrite(out, result)
+    out._after_write()
     return out
 
 

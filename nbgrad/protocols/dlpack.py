@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays.launch import kind_of
-from ..arrays.ndarray import NDArray, alias, from_value, memory_owners, on_memory, wrap
+from ..arrays.ndarray import NDArray, from_value, wrap
+from ..arrays.sharing import alias, memory_owners, on_memory
 from ..autodiff.state import state
 from ..autodiff.writes import check_target
 from ..backends.cuda import exchange

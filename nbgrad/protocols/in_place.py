@@ -9,9 +9,10 @@ import numpy as np
 
 from ..arrays.launch import cast_into
 from ..arrays.ndarray import NDArray
+from ..arrays.sharing import is_exported, memory_sharers
 from ..autodiff import tracing
 from ..autodiff.state import state
-from ..autodiff.writes import on_tape, redefine
+from ..autodiff.writes import is_variable, leave_to_tape, on_tape, redefine
 from ..core.conventions import MXNET
 from ..errors import DTypeError, ShapeError
 from ..kernels.subscript import check_write
@@ -26,18 +27,19 @@ rebinds: ContextVar[bool] = ContextVar("nbgrad_rebinds", default=False)
 def operator(name: str, call: Callable) -> Callable:
     """The method of an in-place operator: `y` is broadcast to `x`, and the result cast to the dtype of `x`.
 
-    By NumPy's conventions the dtype of the result must be of the same kind, and arrays on the tape are redefined. While
-    recording or tracing, single numbers of such arrays are not written: ``total += x[i]`` binds `total` to a new one,
-    as it does with NumPy's numbers.
+    By NumPy's conventions the dtype of the result must be of the same kind, and arrays on the tape are redefined.
+    Single numbers are not written: ``total += x[i]`` binds `total` to a new one, as it does with NumPy's numbers.
     """
 
     def inplace(self: NDArray, other) -> NDArray:
         tracked = self._kind.conventions is not MXNET and (state.recording or self._kind.traced)
-        if tracked and (not self._shape or rebinds.get()):
-            return call(self, other)  # NumPy's numbers are immutable: the name is bound to another one
+        if (tracked and rebinds.get()) or _is_number(self):
+            return call(self, other)
         tracing.check_write(f"in-place {name}")
         redefines = self._kind.conventions is not MXNET and state.recording
-        redefines = redefines and (on_tape(self) or (isinstance(other, NDArray) and other._node is not None))
+        recorded = isinstance(other, NDArray) and other._node is not None
+        self._before_write(recorded)
+        redefines = redefines and (recorded or on_tape(self))
         if not redefines:
             check_write(self, other)
         recording, state.recording = state.recording, redefines
@@ -60,10 +62,19 @@ def operator(name: str, call: Callable) -> Callable:
         if redefines:
             result = reinterpreted(result, self._kind.conventions)
             redefine(self, result if result._kind is self._kind else cast(result, self._kind))
-            return self
-        cast_into(result._buf, result._kind, self._buf, self._kind)
-        self._cell[0] += 1
+        else:
+            leave_to_tape(self)
+            cast_into(result._buf, result._kind, self._buf, self._kind)
+            self._cell[0] += 1
+        self._after_write()
         return self
 
     inplace.__name__ = f"__i{name}__"
     return inplace
+
+
+def _is_number(x: NDArray) -> bool:
+    """Whether an array is a number in NumPy, which is immutable: in-place operators bind the name to another one."""
+    if x._shape or x._kind.conventions is MXNET:
+        return False
+    return x._kind.traced or not (memory_sharers(x) or is_exported(x) or is_variable(x))

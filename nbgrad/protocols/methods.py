@@ -103,7 +103,7 @@ def _attach() -> None:
         "as_in_context": creation.as_in_context,
         "as_in_ctx": creation.as_in_context,
         "attach_grad": autograd.attach_grad,
-        "grad": property(autograd.get_grad, doc=autograd.get_grad.__doc__),
+        "grad": property(autograd.get_grad, autograd.set_grad, doc=autograd.get_grad.__doc__),
         "_fresh_grad": property(autograd.get_fresh, autograd.set_fresh),
         "detach": autograd.detach,
         "backward": autograd.backward_method,

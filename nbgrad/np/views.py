@@ -1,0 +1,136 @@
+"""Views: which arrays NumPy would have on the memory of others, where that is not possible here.
+
+Memory is flat, and arrays are contiguous on it. So a slice of columns, a transpose or a reversed array is a copy here,
+and a view in NumPy. Such a copy knows which elements of which array it has, and that array knows its copies. Each write
+into one of them updates the others (:mod:`.assignment`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from ..autodiff import tracing
+from .arrays import ndarray
+
+__all__ = ["NoViewError", "Source", "copies_of", "source_of", "view", "viewing"]
+
+
+Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
+
+
+class NoViewError(Exception):
+    """NumPy copies here."""
+
+
+class Source:
+    """The elements of `base` that an array has: those that `select` takes from an array of NumPy's like `base`, or like
+    the one with these elements that `of` describes."""
+
+    __slots__ = ("_geometry", "_select", "base", "readonly")
+
+    def __init__(self, base: ndarray, select: Callable, readonly: bool = False, of: Source | None = None) -> None:
+        self.base, self.readonly, self._select = base, readonly, select
+        self._geometry = None if of is None else self._found(of)  # at once: chains stay short
+
+    @property
+    def geometry(self) -> Geometry:
+        """Where the elements are in the flat base: the first one, the shape, and the strides in elements."""
+        if self._geometry is None:
+            self._geometry = self._found(None)
+        return self._geometry
+
+    def _found(self, of: Source | None) -> Geometry:
+        memory = np.empty(self.base.size, np.int8)  # only looked at from outside
+        found = self._select(_laid_out(memory, of, self.base.shape))
+        if not np.may_share_memory(found, memory):
+            raise NoViewError
+        return _address(found) - _address(memory), found.shape, found.strides
+
+    def positions(self) -> np.ndarray:
+        """The positions in the flat base of the elements, in the order of the array."""
+        first, shape, strides = self.geometry
+        flat = np.arange(self.base.size)
+        strides = tuple([n * flat.itemsize for n in strides])
+        return np.ndarray(shape, flat.dtype, flat, first * flat.itemsize, strides).reshape(-1)
+
+
+def _address(x: np.ndarray) -> int:
+    return x.__array_interface__["data"][0]
+
+
+def _laid_out(memory: np.ndarray, source: Source | None, shape: tuple[int, ...]) -> np.ndarray:
+    """Memory of one byte an element, as NumPy would have an array on it."""
+    if source is None:
+        return memory.reshape(shape)
+    first, shape, strides = source.geometry
+    return np.ndarray(shape, memory.dtype, memory, first, strides)
+
+
+class _Copies(list):
+    """Weak references to the copies of elements of an array."""
+
+    __slots__ = ("enough",)
+
+    def __init__(self) -> None:
+        self.enough = 16  # length at which dead references are removed
+
+    def add(self, x: ndarray) -> None:
+        self.append(weakref.ref(x))
+        if len(self) > self.enough:
+            self[:] = [r for r in self if r() is not None]
+            self.enough = 16 + 2 * len(self)
+
+
+def view(result: Any, x: Any, select: Callable, readonly: bool = False) -> Any:
+    """`result`, which NumPy would have as a view of `x`: ``select(x)``. From now on both follow writes into the other.
+
+    Raises
+    ------
+    NoViewError
+        If NumPy copies, since `x` is a view already.
+    """
+    if result is x or not isinstance(x, ndarray) or tracing.current.graph is not None or not result.size:
+        return result
+    of = source_of(x)
+    if of is None and result._cell is x._cell:  # on the same memory: a view here, too
+        return result
+    source = Source(x, select, readonly) if of is None else Source(of.base, select, readonly or of.readonly, of)
+    result._source = source
+    if (copies := getattr(source.base, "_copies", None)) is None:
+        copies = source.base._copies = _Copies()
+    copies.add(result)
+    return result
+
+
+def viewing(function: Callable, selecting: Callable, readonly: bool = False) -> Callable:
+    """`function` of an array and more, whose result NumPy has as a view if it can: by its function `selecting`."""
+
+    first = next(iter(inspect.signature(function).parameters))
+
+    @wraps(function)
+    def call(*args, **kwargs) -> ndarray:
+        result = function(*args, **kwargs)
+        x, others = (args[0], args[1:]) if args else (kwargs.pop(first), ())
+        try:
+            return view(result, x, lambda x: selecting(x, *others, **kwargs), readonly)
+        except NoViewError:
+            return result.copy()
+
+    return call
+
+
+def source_of(x: Any) -> Source | None:
+    """What a copy that is a view in NumPy has its elements of; None for other arrays."""
+    return getattr(x, "_source", None)
+
+
+def copies_of(x: Any) -> list[ndarray]:
+    """The copies of elements of `x` that are views in NumPy."""
+    copies = getattr(x, "_copies", None)
+    return [y for r in copies if (y := r()) is not None] if copies else []
