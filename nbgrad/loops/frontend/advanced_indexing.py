@@ -31,6 +31,7 @@ __all__ = [
     "lower_index_array",
     "reads_mask",
     "require_kind",
+    "sample_element",
     "store_masked",
     "without_mask",
 ]
@@ -205,12 +206,12 @@ def common_mask(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, ast.expr] 
 
 def element_kind(low: Scope, tree: ArrayExpr) -> str:
     """The kind of the elements of `tree`, "" if not known yet."""
-    sample = _sample_element(tree)
+    sample = sample_element(tree)
     possible = {kind_of(sample, _Guess(low, guess)) for guess in ("bool", "float")}  # type: ignore[arg-type]
     return possible.pop() if len(possible) == 1 else ""
 
 
-def _sample_element(tree: ArrayExpr) -> Term:
+def sample_element(tree: ArrayExpr) -> Term:
     """Some element, for its kind alone."""
     match tree:
         case Scalar():
@@ -220,7 +221,7 @@ def _sample_element(tree: ArrayExpr) -> Term:
         case FromFunction() if tree.build is not None:
             return tree.build(*[ZERO] * tree.rank)
         case Op():
-            return tree.build(*map(_sample_element, tree.args))
+            return tree.build(*map(sample_element, tree.args))
     return ZEROS["float"]
 
 

@@ -44,6 +44,7 @@ from .static_values import bind_static, makes_functions
 from .structured_control import own_returns
 from .syntax import assigned_pairs, assigns, base_name, count_mentions, stored_names, subtrees, unparse, written_name
 from .tuple_assignments import TupleAssignments
+from .varying_lengths import rebound
 from .views import Axis, View, axis_length
 
 __all__ = ["Assignments"]
@@ -274,8 +275,9 @@ class Assignments(TupleAssignments):
             self.shared.read_only_copies.pop(owner, None)
             self.forget_original(owner)
             before, written = len(self.out), len(self.shared.written)
+            view, tree = rebound(self, s, owner, tree)
             record_order(self, owner, tree)
-            self.write_elements(s, self.whole_view(owner), tree)
+            self.write_elements(s, view, tree)
             del self.shared.written[written:]  # in Python, it is another array
             self.note_standing(owner, standing - {owner})
             error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")

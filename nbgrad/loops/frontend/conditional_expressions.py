@@ -12,13 +12,26 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ..ir.statements import Assign, Block, Check, If
 from ..ir.terms import FALSE, ONE, TRUE, ZERO, Compare, Logical, Select, Term, Unary, Variable
-from .array_expressions import ArrayExpr, Elementwise, Leaf, Op, Scalar, SelectExpr, Static, TupleExpr, combine, leaves
+from .array_expressions import (
+    ArrayExpr,
+    Elementwise,
+    Leaf,
+    Op,
+    Scalar,
+    SelectExpr,
+    Static,
+    TupleExpr,
+    combine,
+    copy_of_values,
+    leaves,
+)
 from .mod_ref import modified_arrays
 from .partial_evaluation import deciding_parameters, static_truth
 from .records import refuse_record
 from .scope import UNCERTAIN
 from .static_values import is_text
 from .syntax import subtrees, unparse
+from .varying_lengths import lengths_are_set_in, with_lengths
 from .views import View
 
 if TYPE_CHECKING:
@@ -130,9 +143,30 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
         low.lowered_function.deciding |= deciding
     if not isinstance(first, Scalar):
         test = low.name_or_constant(test)
+    arrays = first.rank and first.rank == second.rank
+    if arrays and _copied(low, node, first, second) and lengths_are_set_in(low, node, first, second):
+        return _either(low, node, test, (first, before), (second, other))
     if before or other:
         low.out.append(If(test, before, other))
     return _selection(low, node, test, first, second)
+
+
+def _either(low: Expressions, node: ast.IfExp, test: Term, *branches: tuple[ArrayExpr, Block]) -> Leaf:
+    """A new array, which two branches fill, each with its lengths."""
+    name, saved, blocks = low.names.fresh("choice"), low.out, list[Block]()
+    low.shared.varying_axes[name] = set(range(branches[0][0].rank))
+    for tree, before in branches:
+        low.out = before
+        with low.nested_block():
+            loops = Elementwise(low, node)
+            if blocks:
+                loops.store(with_lengths(low, node, name, loops.lengths(tree)), tree)
+            else:
+                loops.materialise(copy_of_values(tree), name)
+        blocks.append(low.out)
+    low.out = saved
+    low.out.append(If(test, *blocks))
+    return Leaf(low.whole_view(name), True)
 
 
 def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, second: ArrayExpr) -> ArrayExpr:
@@ -168,14 +202,24 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     selected = combine(partial(Select, test), [first, second])
     if not isinstance(selected, Op):
         return selected
-    operands = (first, node.body), (second, node.orelse)
-    aliased = [(t.view, operand) for t, operand in operands if isinstance(t, Leaf) and not t.fresh]
-    copied = all(_never_written(low, view) or _last_use(low, node, operand) for view, operand in aliased)
+    aliased = _aliased(node, first, second)
+    copied = _copied(low, node, first, second)
     what = "a name for one array or another, where one may be written in place,"
     instead = "copy them: a.copy() if c else b.copy(), or test a bool that is an argument"
     refusal = None if copied else low.source.refuse(node, what, instead)
     chosen = frozenset(low.storage_of(view.name) for view, operand in aliased if not _last_use(low, node, operand))
     return SelectExpr(selected.build, selected.args, refusal=refusal, chosen=chosen)
+
+
+def _aliased(node: ast.IfExp, first: ArrayExpr, second: ArrayExpr) -> list[tuple[View, ast.expr]]:
+    operands = (first, node.body), (second, node.orelse)
+    return [(t.view, operand) for t, operand in operands if isinstance(t, Leaf) and not t.fresh]
+
+
+def _copied(low: Expressions, node: ast.IfExp, first: ArrayExpr, second: ArrayExpr) -> bool:
+    """Whether a copy of one of these arrays is as good as the array."""
+    aliased = _aliased(node, first, second)
+    return all(_never_written(low, view) or _last_use(low, node, operand) for view, operand in aliased)
 
 
 def _last_use(low: Expressions, node: ast.IfExp, operand: ast.expr) -> bool:

@@ -74,12 +74,13 @@ def lower(
     rewrites = Rewrites()
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
+    fixed_axes: set[tuple] = set()
     written_reshaped: set[str] = set()
     first_error: IntegerExpected | None = None
     refused: list[Exception] = []  # lists and comprehensions, before they became rows
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments,
-               "varying_results": varying_results, "rewrites": rewrites,
+               "varying_results": varying_results, "fixed_axes": fixed_axes, "rewrites": rewrites,
                "written_reshaped": written_reshaped}  # fmt: skip
     while True:
         try:
@@ -98,7 +99,10 @@ def lower(
         except TraceError:
             if any(n in kinds and kinds[n] != "float" for e in refused for n in e.deciding):  # type: ignore[attr-defined]
                 raise refused[0] from None  # with constants for arguments, loops may be unrolled
-            raise
+            if not (axes := {axis for axis in varying_results if len(axis) == 2}):
+                raise
+            varying_results -= axes  # there is no room for arrays whose lengths change: they are checked not to
+            fixed_axes |= axes
         else:
             try:
                 infer(f)

@@ -43,8 +43,12 @@ class LoweringState:
     float32_arguments: bool = False  # whether any argument is float32
     growing: set[str] = field(default_factory=set)  # arrays of lists, whose lengths are capacities that change
     over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
-    varying_results: set[tuple] = field(default_factory=set)  # axes of results whose lengths returns set
-    varying_axes: dict[str, set[int]] = field(default_factory=dict)  # those axes, for each array that holds a result
+    varying_results: set[tuple] = field(default_factory=set)  # axes of results and arrays whose lengths change
+    fixed_axes: set[tuple] = field(default_factory=set)  # those which cannot change
+    varying_axes: dict[str, set[int]] = field(default_factory=dict)  # those that change, for each array
+    lengths_when_made: dict[str, list[Term]] = field(default_factory=dict)  # of local arrays
+    changing: set[str] = field(default_factory=set)  # the scalars that are such lengths
+    places_of_arrays: dict[str, tuple] = field(default_factory=dict)  # where the code creates them
     primitive_results: set[str] = field(default_factory=set)  # results of primitives with custom rules
     ranges: dict[str, tuple[Term, Term]] = field(default_factory=dict)  # of loop variables: minimum, maximum
     positive: list[str] = field(default_factory=list)  # integers that are larger than 0 in this loop

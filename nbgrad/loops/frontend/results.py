@@ -10,9 +10,8 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..ir.names import called
-from ..ir.statements import Alloc, Assign, Block, Grow, If, walk, writes
-from ..ir.terms import ZERO, Compare, Length, Term, Variable
+from ..ir.statements import Block
+from ..ir.terms import Variable
 from .array_expressions import (
     ArrayExpr,
     Leaf,
@@ -34,7 +33,8 @@ from .source import Source
 from .static_values import described
 from .structured_control import own_returns
 from .syntax import count_mentions, subtrees, unparse
-from .views import Axis, View, axis_length
+from .varying_lengths import with_lengths
+from .views import View, axis_length
 
 if TYPE_CHECKING:
     from .lowering import Lowering
@@ -153,41 +153,7 @@ class Results(Assignments):
         differing = {d for d, (a, b) in pairs if self.with_known_integers(a) is not self.with_known_integers(b)}
         if differing - varying:
             raise NeedsSplitting(name, varying={self.result_axis(path, d) for d in differing})
-        for d in sorted(varying):
-            size = sizes[d]
-            assert isinstance(size, Variable)
-            self.emit(Assign(size.name, lengths[d]))
-            self.make_room(node, name, d, lengths[d])
-        parts = [Axis(ZERO, lengths[d] if d in varying else n) for d, n in enumerate(sizes)]
-        return View(name, tuple(parts), tuple(range(view.rank)))
-
-    def make_room(self, node: ast.expr, name: str, d: int, length: Term) -> None:
-        """Give the array of the results at least this length along axis `d`: where it is allocated, or by growing."""
-        size, bounds, top = self.size(name)[d], self.shared.length_upper_bounds, self.shared.top
-        assert isinstance(size, Variable) and top is not None
-        alloc = next(s for s in top if isinstance(s, Alloc) and s.name == name)
-        if (most := bounds.get(size.name)) is not None and (bound := self.bound_at(alloc, length)) is not None:
-            if bound is not most:
-                most = bounds[size.name] = called(max, alloc.shape[d], bound)
-                alloc.shape = (*alloc.shape[:d], most, *alloc.shape[d + 1 :])
-            return
-        if self.lowered_function.ranks[name] > 1 or self.shared.parallel:
-            raise self.refuse_unknown_size(node)
-        bounds.pop(size.name, None)
-        self.emit(If(Compare((">",), (size, Length(name, 0))), [Grow(name, size)], []))
-
-    def bound_at(self, alloc: Alloc, length: Term) -> Term | None:
-        """An upper bound of a length that is known where the array of the results is allocated."""
-        top = self.shared.top
-        assert top is not None
-        k = top.index(alloc)
-        if all(isinstance(s, Alloc) for s in top[k:]):  # none of them refers to it
-            top.append(top.pop(k))
-            return self.bound_before_block(length)
-        bound = self.constant_upper_bound(length)
-        before = {n for s in walk(top[:k]) for n in writes(s)}
-        known = {*self.lowered_function.parameters, *self.lowered_function.constants, *before}
-        return bound if bound is not None and bound.named <= known else None
+        return with_lengths(self, node, name, lengths)
 
     def may_be_read_beside(self, node: ast.expr, path: tuple[int, ...]) -> bool:
         """Whether a return that sets the variable `node`, as its item at `path`, may read it for another item."""

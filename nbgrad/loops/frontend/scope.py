@@ -43,6 +43,7 @@ from .record_types import RecordType
 from .source import Source
 from .syntax import bound_to, first_name, stored_names, written_name
 from .tuple_arguments import fields_of
+from .varying_lengths import largest_lengths
 from .views import Axis, View
 
 if TYPE_CHECKING:
@@ -400,14 +401,18 @@ class Scope(IntegerBounds):
             looks.setdefault(name, looks[kind.name] if isinstance(kind, Like) else "")
         dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
         once = self.runs_once and self.at_function_level
+        place = self.shared.places_of_arrays[name] = self.place_of(node)
         varying = self.shared.varying_axes.get(name, set())
-        known = [self.with_known_integers(n) for n in sizes]
+        if asked := {d for d in range(len(sizes)) if (place, d) in self.shared.varying_results}:
+            varying = self.shared.varying_axes[name] = varying | asked
+        grows = (place, (0, "grows")) in self.shared.varying_results
+        known = self.shared.lengths_when_made[name] = [self.with_known_integers(n) for n in sizes]
         for d, n in enumerate(known):
             self.shared.constant_lengths.pop(Length(name, d), None)  # of an array that had the name before
             if isinstance(n, Constant) and d not in varying:
                 self.shared.constant_lengths[Length(name, d)] = n
         shape = sizes if once else known
-        if once or (not varying and all(map(self.known_before_block, shape))):
+        if not varying and (once or all(map(self.known_before_block, shape))):
             ahead = self.out is not self.shared.top  # in a called function, whose hoisted arrays come before
             self.shared.sizes[name] = [
                 n
@@ -418,28 +423,10 @@ class Scope(IntegerBounds):
                 for d, n in enumerate(known)
             ]
         else:
-            # Allocate the largest size; the present lengths are scalars.
-            bounds = [b for b in map(self.bound_before_block, shape) if b is not None]
-            if len(bounds) < len(shape):
-                of_primitive = any(self.shared.length_upper_bounds.get(name_of(n)) is n for n in shape)  # its results
-                others = all(map(self.known_before_block, shape[1:])) and not varying - {0}
-                if others and not (of_primitive or self.shared.parallel):
-                    size = Variable(
-                        self.fresh_scalar("size", called(max, shape[0], ZERO), final=not varying, of_array=True)
-                    )
-                    return grow_to_size(self, name, [size, *shape[1:]], kind, dtype, like)
-                raise self.refuse_unknown_size(node, of_primitive)
-            self.shared.sizes[name] = [
-                n
-                if d not in varying and self.known_before_block(n)
-                else Variable(self.fresh_scalar("size", n, final=d not in varying, of_array=True))
-                for d, n in enumerate(shape)
-            ]
-            for n, bound in zip(self.shared.sizes[name], bounds, strict=True):
-                if isinstance(n, Variable):
-                    self.shared.length_upper_bounds[n.name] = bound
+            bounds = largest_lengths(self, node, name, shape, grows)
+            if bounds is None:
+                return grow_to_size(self, name, self.shared.sizes[name], kind, dtype, like)
             shape = bounds
-            self.shared.over_allocated.add(name)
         certain = [n if once or self.nonnegative(n) else called(max, n, ZERO) for n in shape]
         statement = Alloc(name, tuple(certain), dtype, like, kind)
         guessed = self.lowered_function.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
@@ -450,6 +437,11 @@ class Scope(IntegerBounds):
             return
         assert self.shared.top is not None
         self.shared.top.append(statement)
+
+    def place_of(self, node: ast.AST) -> tuple:
+        """Where the code is, the same each time that lowering begins again; () if that is not known."""
+        line = getattr(node, "lineno", None)
+        return () if line is None else (self.source.definition_site, line, getattr(node, "col_offset", 0))
 
     def refuse_unknown_size(self, node: ast.AST, of_primitive: bool = False) -> Exception:
         """The error about a new array that cannot be allocated before the outermost block."""
@@ -475,7 +467,8 @@ class Scope(IntegerBounds):
             n for s in walk(self.shared.top or []) if isinstance(s, Assign | Alloc | CallStatement) for n in writes(s)
         }
         numbers = {n for n in size.named if not self.lowered_function.ranks.get(n)}
-        return size.named <= before - self.shared.growing and not numbers & set(stored_names(self.shared.current))
+        later = {*stored_names(self.shared.current), *self.shared.changing}
+        return size.named <= before - self.shared.growing and not numbers & later
 
 
 _FLOAT32 = Global("np.float32", np.float32)
