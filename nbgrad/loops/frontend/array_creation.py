@@ -28,11 +28,13 @@ from .array_expressions import (
     record_order,
 )
 from .element_types import ElementType
-from .function_table import lowers
+from .function_table import floats_of, lowers, numbers_of
 from .implicit_errors import check_size
 from .known_integers import integer_of
+from .library.sums import flattened
 from .memory_order import record_sharing
 from .number_types import named_dtype
+from .partial_evaluation import parameters_in
 from .reshaping import contiguous
 from .static_values import static_value
 from .structured_control import with_location
@@ -64,6 +66,7 @@ _JOIN_FUNCTIONS: dict[Any, tuple[tuple[int, int], tuple | None]] = {
 }
 #: The conversion to each kind.
 _CASTS = {f.__name__: f for f in (float, int, bool)}
+_NUMBERS: dict[object, type] = {"float": float, "bool": bool}
 
 
 class ArrayCreation:
@@ -148,7 +151,7 @@ class ArrayCreation:
         n = check_size(self.low, self.low.value(first))
         sizes, k = [n, self.scalar_argument("M", n)], self.scalar_argument("k", ZERO)
         kind, dtype = self.dtype()
-        one, zero = (Constant(float(c) if kind in ("", "float") else c) for c in (1, 0))
+        one, zero = (Constant(_NUMBERS.get(kind or "float", int)(c)) for c in (1, 0))
         return FromFunction(sizes, lambda i, j: Select(Compare(("==",), (add_indices(i, k), j)), one, zero),
                     kind or "float", dtype or DTYPES["float"])  # fmt: skip
 
@@ -177,7 +180,7 @@ class ArrayCreation:
         target = self.low.lowered_function.kinds.get(kind.name, "") if isinstance(kind, Like) else kind
         if value is None:
             number = int(called in (np.ones, np.ones_like))
-            value = Constant(float(number) if target == "float" else number)
+            value = Constant(_NUMBERS.get(target, int)(number))
         elif target and self.low.kind_of_tree(Scalar(value)) not in (target, "" if target == "float" else target):
             value = call_of(_CASTS[target], value)
         fill = value
@@ -202,6 +205,8 @@ class ArrayCreation:
         return Like(name), self.low.shared.dtypes.get(name, DType(name)) if ruled else DType(name)
 
     def dtype_of(self, node: ast.expr) -> tuple[str | Like, Term]:
+        if isinstance(node, ast.Call) and (called := self.low.function_of(node.func)) in (floats_of, numbers_of):
+            return self.dtype_of_results(called, [self.low.tree(a) for a in node.args])
         static = static_value(self.low, node)
         requested = None if static is None else static.value
         if isinstance(requested, ElementType):
@@ -216,6 +221,13 @@ class ArrayCreation:
         if name in ("float16", "longdouble", "float128"):
             raise self.refuse("an array of this dtype", "use float64 or float32")
         return kind, Global(f"np.{name}", getattr(np, name))
+
+    def dtype_of_results(self, called: object, trees: list[ArrayExpr]) -> tuple[str, Term]:
+        """The kind and dtype of what a definition computes from these arrays."""
+        kinds = {self.low.kind_of_tree(t) for t in trees}
+        if called is numbers_of and kinds <= {"int", "bool"}:
+            return "int", DTYPES["int"]
+        return "float", Elementwise(self.low, self.node).dtype(Op(lambda *e: e[0], trees))
 
     def kind_is_known(self, values: list[Term]) -> bool:
         """Whether the kind of an array of `values` is known already."""
@@ -284,12 +296,17 @@ class ArrayCreation:
             trees = [FromFunction([ONE], lambda _, t=t: t.term) if isinstance(t, Scalar) else t for t in trees]
         rank = trees[0].rank if trees else 0
         along, order = _JOIN_FUNCTIONS[called]
-        d = along[rank > 1] if axis is None else integer_of(low, low.value(axis))
+        d = along[rank > 1 and called is not np.append] if axis is None else integer_of(low, low.value(axis))
         if called is np.stack and d is not None:
             return self.stacked(self.node, trees, d, hint)
         new_axes = int(order is not None and rank == 1)
-        unsupported = called is np.append and (rank > 1 or axis is not None)
-        unsupported = unsupported or not rank or any(t.rank != rank for t in trees)
+        if called is np.append and axis is None and max((t.rank for t in trees), default=0) > 1:
+            trees, rank = [low.library(flattened, self.node, t) if t.rank > 1 else t for t in trees], 1
+        unsupported = not rank or any(t.rank != rank for t in trees)
+        if not unsupported and d is None and axis is not None:
+            tree = low.tree(axis)
+            low.shared.may_decide |= parameters_in(low, tree.term, ("int",)) if isinstance(tree, Scalar) else set()
+            raise self.refuse(f"the axis in {unparse(self.node)}, which is no constant", "give a constant")
         if unsupported or d is None or not -rank - new_axes <= d < rank + new_axes:
             raise self.refuse(f"the call {unparse(self.node)}", "give a tuple of arrays with as many axes, or loop")
         if new_axes and order is not None:
@@ -350,6 +367,8 @@ class ArrayCreation:
         loops = Elementwise(low, self.node)
         record_order(low, name, Op(lambda *e: e[0], trees))
         low.allocate(name, self.node, sizes, "", loops.dtype(Op(lambda *e: e[0], trees)), "", line)
+        kinds = {low.kind_of_tree(t) for t in trees}
+        low.shared.element_kinds[name] = kinds.pop() if len(kinds) == 1 else "float" if "float" in kinds else ""
         for offset, axis_loops, value in parts:
             indices = [t.position() for t in axis_loops]
             indices[d] = add_indices(offset, indices[d])

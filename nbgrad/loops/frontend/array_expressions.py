@@ -487,8 +487,7 @@ class Elementwise:
 
     def dtype(self, tree: ArrayExpr) -> Term:
         """The dtype of a new array of floats computed from `tree`."""
-        names = [leaf.view.name for leaf in leaves(tree) if isinstance(leaf, Leaf)]
-        return self.low.dtype_of_floats(n for n in names if self.low.lowered_function.kinds[n] == "float")
+        return self.low.dtype_of_floats_in(tree)
 
 
 def _axis(leaf: ArrayExpr, d: int) -> Axis:

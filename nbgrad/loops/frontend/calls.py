@@ -44,10 +44,10 @@ from .known_integers import known_form
 from .number_types import is_number_type
 from .numbered_strings import error_of_other_use
 from .overloads import with_implementation
+from .products import Products, or_of_ands
 from .record_types import is_record
 from .records import copy_of_record, instance_of_method, refuse_record, views_of
 from .recursion import constant_argument, ends_recursion, too_deep
-from .reductions import Reductions
 from .rewrites import rewritten
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
@@ -286,9 +286,9 @@ class Calls(Expressions):
     def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str) -> ArrayExpr:
         trees = [self.tree(a), self.tree(b)]
         if min(t.rank for t in trees) > 0 and max(t.rank for t in trees) > 2:
-            return einsum.product_of_stacks(self, node, trees, hint)
+            return or_of_ands(self, einsum.product_of_stacks(self, node, trees, hint), *trees)
         left, right = (ast.copy_location(Lowered(t), e) for t, e in zip(trees, (a, b), strict=True))
-        return Reductions(self, node).product(np.dot, left, right, hint)
+        return Products(self, node).product(np.dot, left, right, hint)
 
     # Inlining.
 

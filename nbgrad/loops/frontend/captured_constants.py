@@ -48,6 +48,9 @@ class CapturedConstants(Scope):
         """An item of a tuple or dictionary from outside."""
         if isinstance(value, tuple):
             return self.captured_items(node, name, value)
+        if isinstance(value, slice):
+            parts = (value.start, value.stop, value.step)
+            return TupleExpr([self.captured_item(node, f"{name}_{k}", v) for k, v in enumerate(parts)], slice)
         if isinstance(value, str | None) or callable(value):
             return Static(value)
         return Scalar(literal(value)) if type(value) is int else self.captured_value(node, name, value)

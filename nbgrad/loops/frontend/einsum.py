@@ -12,7 +12,7 @@ from ..ir.terms import ONE, Binary
 from .array_expressions import ArrayExpr, AxisLoop, Leaf, Op, Scalar, TupleExpr, combine
 from .function_table import MANY, lowers
 from .known_integers import integer_of
-from .reductions import Reductions
+from .products import Products, or_of_ands
 from .syntax import unparse
 from .views import raw_length
 
@@ -37,7 +37,8 @@ def _einsum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         raise low.source.refuse(node, what, "give each axis a letter, as in 'ij,jk->ik'")
     if others := {k.arg for k in node.keywords} - {"optimize"}:  # the order of summation is ours
         raise low.source.refuse(node, f"{', '.join(sorted(map(str, others)))} in {unparse(node)}", "leave it out")
-    result = _contraction(low, node, [*map(low.tree, node.args[1:])], terms, output, hint)
+    trees = [*map(low.tree, node.args[1:])]
+    result = or_of_ands(low, _contraction(low, node, trees, terms, output, hint), *trees)
     if isinstance(result, Leaf):  # NumPy chooses it
         low.shared.memory_orders[result.view.name] = None
     return result
@@ -66,7 +67,8 @@ def _inner(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     if not (1 <= a <= 2 and 1 <= b <= 2):
         raise low.source.refuse(node, f"the product {unparse(node)}", "use vectors and matrices")
     left, right = "ik"[2 - a :], "jk"[2 - b :]
-    return _contraction(low, node, trees, [left, right], left[:-1] + right[:-1], hint, "k")
+    product = _contraction(low, node, trees, [left, right], left[:-1] + right[:-1], hint, "k")
+    return or_of_ands(low, product, *trees)
 
 
 @lowers(np.tensordot, arguments=(2, 3), keywords=True)
@@ -95,7 +97,8 @@ def _tensordot(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayEx
         right[b % second] = left[a % first]
     both = set(left) & set(right)
     output = "".join([c for c in (*left, *right) if c not in both])
-    return _contraction(low, node, trees, [left, "".join(right)], output, hint, "".join(sorted(both)))
+    product = _contraction(low, node, trees, [left, "".join(right)], output, hint, "".join(sorted(both)))
+    return or_of_ands(low, product, *trees)
 
 
 _LETTERS = "abcdefghijklmnop"
@@ -132,7 +135,7 @@ def _contraction(
 ) -> ArrayExpr:
     """The sum of products over all letters that are not in the output; axes of the letters in `matching` do not
     broadcast."""
-    lowered = Reductions(low, node)
+    lowered = Products(low, node)
     operands = [Leaf(low.view_of(t, node)) for t in trees]
     for operand, letters in zip(operands, inputs, strict=True):
         if operand.rank != len(letters):

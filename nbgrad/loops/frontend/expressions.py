@@ -151,9 +151,7 @@ class Expressions(Slices):
                 pair = [with_plain_indices(self, node, p) for p in pair]
                 return operation(self, node, partial(Binary, BINARY[type(node.op)]), self.as_operands(node, pair))
             case ast.UnaryOp(op=ast.Invert()):
-                inverted = self.tree(node.operand)  # of boolean arrays, it is "not"
-                op = "not" if inverted.rank and element_kind(self, inverted) == "bool" else "~"
-                return combine(partial(Unary, op), [inverted])
+                return operation(self, node, partial(Unary, "~"), [self.tree(node.operand)])
             case ast.UnaryOp(op=ast.Not()):
                 return Scalar(Unary("not", truth(self, node.operand)))
             case ast.UnaryOp():

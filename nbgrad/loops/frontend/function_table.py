@@ -42,10 +42,12 @@ __all__ = [
     "Known",
     "check_number",
     "definition",
+    "floats_of",
     "is_definition",
     "is_known",
     "lowers",
     "method",
+    "numbers_of",
     "refuse_call",
     "row_of",
 ]
@@ -131,6 +133,14 @@ def definition(of: Any, name: str = "", writes: bool = False) -> Callable[[Calla
 
 def refuse_call(what: str) -> None:
     """In a definition: refuse the call with this message, while it is lowered."""
+
+
+def floats_of(*arrays: object) -> Any:
+    """In a definition, as a dtype: that of floats computed from these arrays, float64 for integers."""
+
+
+def numbers_of(*arrays: object) -> Any:
+    """In a definition, as a dtype: that of sums of products of these arrays, integers for those of integers."""
 
 
 def row_of(function: object) -> Known | None:

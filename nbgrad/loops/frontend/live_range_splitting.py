@@ -67,23 +67,27 @@ def count_webs(node: ast.FunctionDef, name: str) -> int:
     return len(set(_DefUseWebs(node, {name}).web_representatives(name).values()))
 
 
-def split_live_ranges(node: ast.FunctionDef, names: set[str], taken: set[str]) -> ast.FunctionDef:
-    """The function with a name for each web of `names`; the first web keeps the name. Loops remember what their
-    variables were called (:func:`loop_target_text`)."""
+def split_live_ranges(
+    node: ast.FunctionDef, names: set[str], taken: set[str]
+) -> tuple[ast.FunctionDef, dict[str, str]]:
+    """The function with a name for each web of `names`, and what the new ones were; the first web keeps the name. Loops
+    remember what their variables were called (:func:`loop_target_text`)."""
     node = copy_tree(node)
     for loop in subtrees(node):
         if isinstance(loop, ast.For):
             loop.written = loop_target_text(loop)  # type: ignore[attr-defined]
     webs, free = _DefUseWebs(node, names), Names(all_names(node) | taken)
+    earlier: dict[str, str] = {}
     for name in sorted(names):
         leaders = webs.web_representatives(name)
         new_names: dict[Definition, str] = {leaders[next(iter(leaders))]: name} if leaders else {}
         for occurrence, leader in leaders.items():
             if leader not in new_names:
                 new_names[leader] = free.fresh(name)
+                earlier[new_names[leader]] = name
             if isinstance(occurrence, ast.Name):
                 occurrence.id = new_names[leader]
-    return node
+    return node, earlier
 
 
 def loop_target_text(loop: ast.For) -> str:

@@ -14,7 +14,7 @@ from ...errors import TraceError
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
-from ..ir.type_inference import IntegerExpected, infer
+from ..ir.type_inference import IntegerExpected, infer, kind_of
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import (
     ArrayExpr,
@@ -75,13 +75,14 @@ def lower(
     writable_copies: set[str] = set()
     varying_results: set[tuple] = set()
     fixed_axes: set[tuple] = set()
+    operations_on_bools: set[tuple] = set()
     written_reshaped: set[str] = set()
     first_error: IntegerExpected | None = None
     refused: list[Exception] = []  # lists and comprehensions, before they became rows
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments,
                "varying_results": varying_results, "fixed_axes": fixed_axes, "rewrites": rewrites,
-               "written_reshaped": written_reshaped}  # fmt: skip
+               "operations_on_bools": operations_on_bools, "written_reshaped": written_reshaped}  # fmt: skip
     while True:
         try:
             f = _lower_once(source, ranks, kinds, writable_copies, unit_axes, **options)
@@ -112,7 +113,10 @@ def lower(
                 if not any([rewrites.add(NeedsSplitting(n)) for n in several]):
                     raise first_error from None
             else:
-                return f
+                bools = {place for place, terms in f.may_be_bools if all(kind_of(t, f) == "bool" for t in terms)}
+                if bools <= operations_on_bools:
+                    return f
+                operations_on_bools |= bools
 
 
 def _lower_once(

@@ -77,6 +77,7 @@ class LoweringState:
     scopes: int = 0  # lowered so far
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
+    operations_on_bools: set[tuple] = field(default_factory=set)  # where code has arrays of bools, as inference found
     rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
     ranges_around: list[EnclosingRange] = field(default_factory=list)  # enclosing loops
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound

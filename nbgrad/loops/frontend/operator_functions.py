@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..ir.terms import Binary, Compare, Constant, Global, Logical, Term, Unary
-from .advanced_indexing import element_kind
+from ..ir.terms import ZERO, Binary, Compare, Constant, Global, Logical, Term, Unary
+from .advanced_indexing import element_kind, sample_element
 from .array_expressions import ArrayExpr, combine
 from .function_table import lowers
 from .syntax import unparse
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .expressions import Expressions
 
-__all__ = ["OPERATORS", "operation"]
+__all__ = ["OPERATORS", "of_arrays_of_bools", "operation"]
 
 _PI, _HALF_TURN = Global("math.pi", math.pi), Constant(180.0)
 
@@ -62,20 +62,46 @@ def operation(low: Expressions, node: ast.expr, build: Callable[..., Term], args
     those of Numba, where they are integers."""
     known = isinstance(build, partial) and build.func in (Binary, Unary)
     op = build.args[0] if known and len(args) > (build.args[0] == "+") else ""  # type: ignore[attr-defined]
-    if op in _OF_BOOLS and any(a.rank for a in args) and all(element_kind(low, a) == "bool" for a in args):
-        if not _OF_BOOLS[op]:
-            what, instead = f"{unparse(node)}, of bools", "write ~a, a ^ b, or .astype(np.int64) of the arrays"
-            raise low.source.refuse(node, what, instead)
-        build = _joined(_OF_BOOLS[op])
+    return of_arrays_of_bools(low, node, op, args) or combine(build, args)
+
+
+def of_arrays_of_bools(low: Expressions, node: ast.AST, op: str, args: list[ArrayExpr]) -> ArrayExpr | None:
+    """An operator, or "diff", of arrays of bools; None for other arrays, and other operators.
+
+    What may be bools or numbers, type inference tells, after which lowering begins again.
+    """
+    if op not in _OF_BOOLS or not any(a.rank for a in args):
+        return None
+    kinds = {element_kind(low, a) for a in args}
+    if not kinds <= {"bool", ""}:
+        return None
+    if place := low.place_of(node):
+        place = (*place, op)
+    if "" in kinds and place not in low.shared.operations_on_bools:
+        low.lowered_function.may_be_bools += [(place, tuple(map(sample_element, args)))] if place else []
+        return None
+    build = _OF_BOOLS[op]
+    if build is None:
+        what, instead = f"{unparse(node)}, of bools", "write ~a, a ^ b, or .astype(np.int64) of the arrays"
+        raise low.source.refuse(node, what, instead)
     return combine(build, args)
 
 
-#: What operators are of arrays of bools; "" where NumPy has none.
-_OF_BOOLS = {"+": "or", "*": "and", "-": ""}
+#: What operators are of arrays of bools; None where NumPy has none.
+_OF_BOOLS: dict[str, Callable[..., Term] | None] = {
+    "+": _joined("or"), "*": _joined("and"), "-": None, "~": partial(Unary, "not"), "diff": _compared("!="),
+}  # fmt: skip
 
 
 def _operator(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return operation(low, node, OPERATORS[called], [low.array_like(a) for a in node.args])
+    args = [low.array_like(a) for a in node.args]
+    if called in (np.logical_and, np.logical_or):  # of numbers whether they are not 0
+        args = [combine(_is_true, [a]) if element_kind(low, a) in ("float", "int") else a for a in args]
+    return operation(low, node, OPERATORS[called], args)
+
+
+def _is_true(number: Term) -> Term:
+    return Compare(("!=",), (number, ZERO))
 
 
 for _function in OPERATORS:

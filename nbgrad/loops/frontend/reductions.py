@@ -34,13 +34,13 @@ from .array_expressions import (
 from .function_table import lowers
 from .implicit_errors import check_not_empty
 from .known_integers import integer_of
-from .library.factors import nuclear_norm, product_of_three, smallest_value, spectral_norm
+from .library.factors import nuclear_norm, smallest_value, spectral_norm
 from .library.sums import column_norm, flattened, row_norm, vector_norm
-from .lists_of_arrays import changed_lists
+from .operator_functions import of_arrays_of_bools
 from .partial_evaluation import is_none, static_truth
 from .structured_control import with_location
 from .syntax import unparse
-from .views import Axis, View, axis_length, compose, product, raw_length
+from .views import Axis, View, axis_length, compose, product
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -57,6 +57,11 @@ _PARAMETERS: dict[object, tuple[str, ...]] = {
     np.var: ("axis", "ddof", "keepdims"), np.cumsum: ("axis",), np.cumprod: ("axis",), np.diff: ("n", "axis"),
     np.trace: (), builtins.sum: (), np.maximum.accumulate: ("axis",), np.minimum.accumulate: ("axis",),
 }  # fmt: skip
+#: The kinds of reductions whose elements have another one than what they are of.
+_KINDS: dict[object, str] = {
+    **dict.fromkeys((np.any, np.all), "bool"), **dict.fromkeys((np.argmax, np.argmin), "int"),
+    **dict.fromkeys((np.mean, np.std, np.var, np.linalg.norm), "float"),
+}  # fmt: skip
 #: Scans along an axis, with what combines the elements.
 _SCANS = {np.cumsum: "+", np.cumprod: "*", np.maximum.accumulate: ">", np.minimum.accumulate: "<"}
 
@@ -65,7 +70,7 @@ _BY_SINGULAR_VALUES = {2: spectral_norm, -2: smallest_value, "nuc": nuclear_norm
 
 
 class Reductions:
-    """Lowers one call of a reduction or product."""
+    """Lowers one call of a reduction."""
 
     ddof: Term = ZERO  # what a variance subtracts from the number of elements
 
@@ -210,7 +215,8 @@ class Reductions:
         self.loops.element(tree)  # emits the checks of lengths before the loops
         inner = [loops[d] for d in axes]
         reduced = self.array_of(tree, [t for t in loops if t not in inner], hint,
-                                lambda: self.reduce_over(tree, called, inner, loops), like=tree)  # fmt: skip
+                                lambda: self.reduce_over(tree, called, inner, loops), like=tree,
+                                kind=self.kind_of_reduction(called, tree))  # fmt: skip
         if not kept:
             return reduced
         order = iter(reduced.view.order)
@@ -226,8 +232,9 @@ class Reductions:
         outer: list[AxisLoop] | None = None,
         first: Assign | None = None,
         like: ArrayExpr | None = None,
+        kind: str = "",
     ) -> Leaf:
-        """A new array with one axis per loop, whose elements are computed from those of `tree`.
+        """A new array with one axis per loop, whose elements, of this kind if known, are computed from those of `tree`.
 
         `outer` are the loops that are to be outside, with the statement `first` in them, before the others. It has the
         order of `like` in memory.
@@ -238,6 +245,8 @@ class Reductions:
         if like is not None:
             record_order(low, name, like)
         low.allocate(name, self.node, [axis_length(t.axis) for t in axis_loops], "", self.loops.dtype(tree), "", line)
+        if kind:
+            low.shared.element_kinds[name] = kind
         saved, low.out = low.out, []
         value = element()
         low.emit(Store(name, tuple([t.position() for t in axis_loops]), value))
@@ -246,6 +255,13 @@ class Reductions:
             inner = [first, *self.loops.nest(inner, "", [t for t in axis_loops if t not in outer])]
         self.loops.emit_loops(inner, "", outer or axis_loops)
         return Leaf(low.whole_view(name), True)
+
+    def kind_of_reduction(self, called: object, tree: ArrayExpr) -> str:
+        """The kind of the elements of a reduction along an axis, "" if not known yet."""
+        if called in _KINDS:
+            return _KINDS[called]
+        kind = self.low.kind_of_tree(tree)
+        return "int" if kind == "bool" and called in (np.sum, np.prod, builtins.sum) else kind
 
     # Scalars.
 
@@ -347,8 +363,8 @@ class Reductions:
         along = 0 if tree.rank == 1 and is_none(self.low, axis) else self.axes(tree, np.argmax, axis)[0]
         self.loops.loop_over(tree)
         element, low, loops = self.loops.element(tree), self.low, self.loops.axis_loops
-        zero = {"int": 0, "bool": False}.get(low.kind_of_tree(Scalar(element)), 0.0)
         extremum = op in ("<", ">")
+        zero = {"int": 0, "bool": not extremum and 0}.get(low.kind_of_tree(Scalar(element)), 0.0)
         start = Constant(zero if op != "*" else 1.0 if self.is_float(element) else 1)
         running = self.new_accumulator("best" if extremum else "running", start)
         others = [t for t in loops if t is not loops[along]]
@@ -363,7 +379,8 @@ class Reductions:
             low.out.append(If(better, [Assign(running.name, held)], []))
             return running
 
-        return self.array_of(tree, loops, hint, step, others, Assign(running.name, start), tree)
+        kind = self.kind_of_reduction(np.max if extremum else np.sum, tree)
+        return self.array_of(tree, loops, hint, step, others, Assign(running.name, start), tree, kind)
 
     def differences(self, tree: ArrayExpr, given: dict[str, ast.expr]) -> ArrayExpr:
         number = distance(self.low.value(given["n"]), ZERO) if "n" in given else 1
@@ -384,50 +401,8 @@ class Reductions:
             parts[source] = compose(axis, start, stop, ONE)
             return Leaf(View(view.name, tuple(parts), view.order))
 
-        return Op(partial(Binary, "-"), [part(ONE, size), part(ZERO, Binary("-", size, ONE))])
-
-    # Products.
-
-    def product(self, called: object, a: ast.expr, b: ast.expr, hint: str) -> ArrayExpr:
-        left, right = self.low.array_like(a), self.low.array_like(b)
-        if called is np.outer:
-            column, row = self.vector(left, a), self.vector(right, b)
-            expanded = Leaf(View(column.name, column.parts, (*column.order, None)))
-            return Op(partial(Binary, "*"), [expanded, Leaf(row)])
-        if called is np.vdot and max(left.rank, right.rank) > 1:
-            raise self.refuse(f"the product {unparse(self.node)}", "write np.sum(a * b)")
-        if not 1 <= min(left.rank, right.rank) <= max(left.rank, right.rank) <= 2:
-            for name in changed_lists(self.low.source):  # which may hold them
-                self.low.list_of_arrays(name)
-            raise self.refuse(f"the product {unparse(self.node)}", "use vectors and matrices")
-        if left.rank == right.rank == 1:
-            self.require_equal_axes(left, 0, right)
-            tree = Op(partial(Binary, "*"), [left, right])
-            self.loops.loop_over(tree)
-            return Scalar(self.dot(self.loops.element(tree), self.loops.axis_loops))
-        left, right = Leaf(self.low.view_of(left, a)), Leaf(self.low.view_of(right, b))
-        self.require_equal_axes(left, left.rank - 1, right)
-        inner = self.loops.axis_loop(left.view.axis(left.rank - 1))
-        rows = [self.loops.axis_loop(left.view.axis(0))] if left.rank == 2 else []
-        columns = [self.loops.axis_loop(right.view.axis(1))] if right.rank == 2 else []
-        term = Binary("*", self.loops.element(left, [*rows, inner]), self.loops.element(right, [inner, *columns]))
-        both = Op(lambda *e: e[0], [left, right])
-        return self.array_of(both, [*rows, *columns], hint, lambda: self.dot(term, [inner]))
-
-    def require_equal_axes(self, left: ArrayExpr, d: int, right: ArrayExpr, e: int = 0) -> None:
-        """Require that axis `d` is as long as axis `e` of `right`: a length of 1 does not broadcast in products.
-
-        Other lengths are compared where elements are read.
-        """
-        lengths = raw_length(self.loops.result_axes(left)[d]), raw_length(self.loops.result_axes(right)[e])
-        if ONE in lengths:
-            self.loops.require_equal_lengths(*lengths)
-
-    def vector(self, tree: ArrayExpr, node: ast.expr) -> View:
-        view = self.low.view_of(tree, node)
-        if view.rank != 1:
-            raise self.refuse(f"the product {unparse(self.node)}", "pass vectors")
-        return view
+        parts: list[ArrayExpr] = [part(ONE, size), part(ZERO, Binary("-", size, ONE))]
+        return of_arrays_of_bools(self.low, self.node, "diff", parts) or Op(partial(Binary, "-"), parts)
 
 
 def _square(e: Term) -> Term:
@@ -463,33 +438,3 @@ def _sum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     items.written = node.args[0]  # type: ignore[attr-defined]
     total = Reductions(low, node).reduce(called, [items], others, hint)
     return combine(partial(Binary, "+"), [low.tree(begin[0]), total]) if begin else total
-
-
-@lowers(np.matmul, arguments=(2, 2))
-def _matmul(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return low.product(node, node.args[0], node.args[1], hint)
-
-
-@lowers(np.linalg.multi_dot, arguments=(1, 1))
-def _product_of_several(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    """Of three matrices in the order that is known at the call to be the cheaper one; from the side of a vector."""
-    factors = low.tree(node.args[0])
-    trees = list(factors.items) if isinstance(factors, TupleExpr) else []
-    ranks = [t.rank for t in trees]
-    if len(trees) < 2 or min(ranks) < 1 or max(ranks) > 2 or 1 in ranks[1:-1]:
-        what = f"the product {unparse(node)}"
-        raise low.source.refuse(node, what, "give a list of two or more matrices, or vectors at its ends")
-    if ranks == [2, 2, 2]:
-        return low.library(product_of_three, node, *trees)
-    backwards = ranks[-1] == 1 and ranks[0] == 2
-    while len(trees) > 1:
-        k = len(trees) - 2 if backwards else 0
-        left, right = (ast.copy_location(Lowered(t), node) for t in trees[k : k + 2])
-        trees[k : k + 2] = [low.product(node, left, right, "")]
-    return trees[0]
-
-
-@lowers(np.dot, arguments=(2, 2), methods=True)
-@lowers(np.outer, np.vdot, arguments=(2, 2))
-def _product(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return Reductions(low, node).product(called, node.args[0], node.args[1], hint)

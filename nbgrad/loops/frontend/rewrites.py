@@ -149,7 +149,9 @@ def rewritten(
         source.node = _Decide(decided, source.node).visit(copy_tree(source.node))
     if numbered or not (rewrites.split_names | rewrites.strings.names).isdisjoint(all_names(source.node)):
         node, source.numbered = number_strings(source, rewrites.strings, numbered)
-        source.node = split_live_ranges(node, rewrites.split_names, set(source.signature.parameters))
+        source.node, source.earlier_names = split_live_ranges(
+            node, rewrites.split_names, set(source.signature.parameters)
+        )
     return source
 
 

@@ -34,7 +34,7 @@ from ..ir.terms import (
     subterms,
 )
 from ..ir.type_inference import DTYPES
-from .array_expressions import Scalar, Static
+from .array_expressions import FromFunction, Leaf, Op, Scalar, Static
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, count_webs
@@ -363,10 +363,10 @@ class Scope(IntegerBounds):
 
     # Arrays.
 
-    def dtype_of_floats(self, names: Iterable[str]) -> Term:
-        """The dtype of an array computed from these float arrays. Arguments have one dtype, or it is known which of
-        them are float64."""
-        dtypes = dict.fromkeys(self.shared.dtypes.get(n, DType(n)) for n in names)
+    def dtype_of_floats(self, names: Iterable[str], more: Iterable[Term] = ()) -> Term:
+        """The dtype of an array computed from these float arrays, and of `more` dtypes. Arguments have one dtype, or it
+        is known which of them are float64."""
+        dtypes = dict.fromkeys([*(self.shared.dtypes.get(n, DType(n)) for n in names), *more])
         if len(dtypes) > 1:
             dtypes.pop(_FLOAT32, None)
         is_wide: dict[Term, bool] = {
@@ -377,6 +377,21 @@ class Scope(IntegerBounds):
         if not dtypes or (len(dtypes) > 1 and any(map(is_wide.get, dtypes))):
             return DTYPES["float"]  # not that of a parameter, whose name may be bound to another one by then
         return next(iter(dtypes))
+
+    def dtype_of_floats_in(self, tree: ArrayExpr) -> Term:
+        """The dtype of a new array of floats computed from `tree`; integers make it float64, as in NumPy."""
+        kinds, names, dtypes, stack = self.lowered_function.kinds, list[str](), list[Term](), [tree]
+        while stack:
+            t = stack.pop()
+            if isinstance(t, FromFunction | Op) and t.dtype is not None:
+                kind = kinds.get(t.kind.name) if isinstance(t.kind, Like) else t.kind
+                dtypes += [] if kind == "bool" else [t.dtype if kind == "float" else DTYPES["float"]]
+            elif isinstance(t, Leaf):
+                names.append(t.view.name)
+            elif isinstance(t, Op) and self.kind_of_tree(t) != "bool":
+                stack += t.args
+        dtypes += [DTYPES["float"] for n in names if kinds[n] == "int"]
+        return self.dtype_of_floats([n for n in names if kinds[n] == "float"], dtypes)
 
     def kind_of_tree(self, tree: ArrayExpr) -> str:
         """The kind of the elements of `tree`, or "" where that is not known yet."""

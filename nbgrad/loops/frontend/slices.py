@@ -39,6 +39,9 @@ def _written_indices(low: Expressions, index: ast.expr) -> list[ast.expr]:
 
 def indices_of(low: Expressions, node: ast.Subscript) -> list[ast.expr]:
     """The indices of a subscript; those of a tuple that has a name or is made by a call are lowered."""
+    outside = _from_outside(low, node.slice)
+    if isinstance(outside, tuple) and any(isinstance(i, slice) for i in outside):
+        return [_captured(low, i, node.slice) for i in outside]
     indices = _written_indices(low, node.slice)
     if node.slice not in indices:
         return indices
@@ -59,9 +62,23 @@ def _as_written(low: Expressions, index: ast.expr) -> ast.expr:
     pack = low.tuple_of(index)
     if pack is not None and pack.of is slice:
         return _slice_of(low, pack, index)
+    if isinstance(outside := _from_outside(low, index), slice):
+        return _captured(low, outside, index)
     if isinstance(index, ast.Call) and low.function_of(index.func) is slice:
         return _written(low.tree(index).items, index)  # type: ignore[attr-defined]
     return index
+
+
+def _from_outside(low: Expressions, index: ast.expr) -> object:
+    """The value of a name of the module or closure."""
+    local = not isinstance(index, ast.Name | ast.Attribute) or low.array(index) is not None
+    return None if local else low.resolve(index)
+
+
+def _captured(low: Expressions, value: object, index: ast.expr) -> ast.expr:
+    """An index from outside."""
+    tree = low.captured_item(index, unparse(index), value)
+    return _written(tree.items, index) if isinstance(tree, TupleExpr) else Lowered(tree)
 
 
 def _slice_of(low: Expressions, pack: Pack, index: ast.expr) -> ast.Slice:

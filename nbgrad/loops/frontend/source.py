@@ -11,6 +11,7 @@ import builtins
 import copy
 import functools
 import inspect
+import re
 import types
 from collections.abc import Callable, Collection, Hashable
 from typing import Any, cast
@@ -67,6 +68,7 @@ class Source:
     enclosing_scope: object = None
     numbered: Collection[str] = ()  # the names that stand for numbers instead of strings
     context: tuple = ()  # what is known of the arguments, where a rewrite depends on it
+    earlier_names: dict[str, str] = {}  # noqa: RUF012 (what the user calls names of split live ranges)
     string_parameters: Collection[str] = ()  # parameters that are strings, None, or numbers instead
     packs: dict[str, Packed] = {}  # noqa: RUF012 (parameters that are tuples: the type, and items; and fixed ones)
 
@@ -233,6 +235,8 @@ class Source:
         line = getattr(node, "lineno", 1)
         text = self.lines[line - 1].strip()
         what = " ".join(what.split())  # nodes that are lowered already unparse to nothing
+        for name, earlier in self.earlier_names.items():
+            what, instead = (re.sub(rf"\b{name}\b", earlier, words) for words in (what, instead))
         error = TraceError(f"adjoint: {self.file}, line {self.first + line}: {what} in '{text}'; {instead}")
         error.said = what, instead  # type: ignore[attr-defined]
         return error

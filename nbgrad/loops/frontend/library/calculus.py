@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, refuse_call
+from ..function_table import Array, definition, floats_of, refuse_call
 from .sorting import place
 
 __all__: list[str] = []  # they are found through the table
@@ -34,7 +34,7 @@ def along_first(f, h):
     n = f.shape[0]
     if n < 2:
         raise ValueError("np.gradient along an axis of fewer than two elements")
-    slope = np.empty(f.shape)
+    slope = np.empty(f.shape, floats_of(f))
     if np.ndim(h) == 0:
         slope[0] = (f[1] - f[0]) / h
         for k in range(1, n - 1):
@@ -60,7 +60,7 @@ def trapezoid(y: Array, x: Array = 0, dx=1.0, axis=-1):
         if np.ndim(x) > 1:
             refuse_call("np.trapezoid over places of several axes: give a vector of them")
         rows = np.moveaxis(y, axis, 0)
-        area = area_of_rows(rows, x, dx, np.zeros(rows.shape[1:]))
+        area = area_of_rows(rows, x, dx, np.zeros(rows.shape[1:], floats_of(rows)))
     return area
 
 
@@ -88,7 +88,7 @@ def unwrap(p: Array, discont=None, axis=-1, *, period=2 * np.pi):
         refuse_call("np.unwrap of several axes: write a loop over rows")
     half = 0.5 * period
     least = half if discont is None else max(discont, half)
-    unwrapped = np.empty(p.size)
+    unwrapped = np.empty(p.size, floats_of(p))
     periods = 0.0
     for k in range(p.size):
         if k > 0:

@@ -13,7 +13,9 @@ __all__: list[str] = []  # they are found through the table
 
 
 @definition(np)
-def meshgrid(x: Array, y: Array, indexing="xy"):
+def meshgrid(x: Array, y: Array, *more, indexing="xy"):
+    if len(more) > 0:
+        refuse_call("np.meshgrid of more than two vectors: add axes to them, x[:, None, None], which broadcast")
     if np.ndim(x) != 1 or np.ndim(y) != 1:
         refuse_call("np.meshgrid of this: give two vectors")
     if indexing == "ij":

@@ -53,8 +53,14 @@ def factors(a, order):
     return lu
 
 
+def only_matrix(a):
+    if np.ndim(a) != 2:
+        refuse_call("np.linalg of an array that is not a matrix: of a stack, write a loop over the matrices")
+
+
 @definition(np.linalg)
 def solve(a, b):
+    only_matrix(a)
     n = a.shape[0]
     if b.shape[0] != n:
         raise ValueError("the right-hand side has another length than the matrix")
@@ -77,6 +83,7 @@ def solve(a, b):
 
 @definition(np.linalg)
 def inv(a):
+    only_matrix(a)
     return solve(a, np.eye(a.shape[0]))
 
 
@@ -120,6 +127,7 @@ def complete_pivots(a):
 
 @definition(np.linalg)
 def det(a):
+    only_matrix(a)
     # Pivots of 0 come last: the derivative with respect to what is below one would be lost otherwise.
     rows, columns = complete_pivots(a)
     n = a.shape[0]
@@ -136,6 +144,7 @@ def det(a):
 
 @definition(np.linalg)
 def slogdet(a):
+    only_matrix(a)
     order = pivots(a)
     lu = factors(a, order)
     sign, total = sign_of(order), 0.0
@@ -150,6 +159,7 @@ def slogdet(a):
 
 @definition(np.linalg)
 def cholesky(a):
+    only_matrix(a)
     n = a.shape[0]
     if a.shape[1] != n:
         raise np.linalg.LinAlgError("the matrix is not square")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, refuse_call
+from ..function_table import Array, definition, numbers_of, refuse_call
 
 __all__: list[str] = []  # they are found through the table
 
@@ -14,7 +14,7 @@ def polyval(p: Array, x: Array):
     if np.ndim(x) == 0:
         found = polynomial(p, x)
     else:
-        found = np.empty(x.shape)
+        found = np.empty(x.shape, numbers_of(p, x))
         for index in np.ndindex(x.shape):
             found[index] = polynomial(p, x[index])
     return found
@@ -79,7 +79,7 @@ def polyfit(x: Array, y: Array, deg):
         raise ValueError("np.polyfit of vectors of different lengths, or without elements")
     powers = vander(x, deg + 1)
     scale = np.sqrt(np.sum(powers * powers, axis=0))
-    return np.linalg.lstsq(powers / scale, y, x.size * 2.2e-16)[0] / scale
+    return np.linalg.lstsq(powers / scale, y.astype(np.float64), x.size * 2.2e-16)[0] / scale
 
 
 @definition(np)

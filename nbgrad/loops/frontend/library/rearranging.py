@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, refuse_call
+from ..function_table import Array, definition, floats_of, numbers_of, refuse_call
 from .sorting import sorting_order
 
 __all__: list[str] = []  # they are found through the table
@@ -378,9 +378,9 @@ def of_rows(function, rows):
         raise ValueError("np.apply_along_axis of no rows or columns")
     first = function(rows[0])
     if np.ndim(first) == 0:
-        found = np.empty(rows.shape[0])
+        found = np.empty(rows.shape[0], floats_of(rows))
     else:
-        found = np.empty((rows.shape[0], first.size))
+        found = np.empty((rows.shape[0], first.size), numbers_of(first))
     for k in range(rows.shape[0]):
         found[k] = function(rows[k])
     return found

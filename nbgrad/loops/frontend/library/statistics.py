@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, refuse_call
+from ..function_table import Array, definition, floats_of, refuse_call
 from .sorting import sorting_order
 
 __all__: list[str] = []  # they are found through the table
@@ -109,6 +109,8 @@ def nanmedian(a, axis=None, *, keepdims=False):
 
 def _along(of_vector, a, q, axis, keepdims):
     """What `of_vector` finds of all elements, or of the vectors along an axis."""
+    if isinstance(axis, tuple):
+        refuse_call("medians and quantiles along several axes: reshape the array, so that they are one")
     if np.ndim(a) == 1:
         found = of_vector(a, q)
     elif axis is None:
@@ -125,7 +127,7 @@ def _along(of_vector, a, q, axis, keepdims):
 
 
 def _of_vectors(of_vector, a, q):
-    found = np.empty(a.shape[:-1])
+    found = np.empty(a.shape[:-1], floats_of(a))
     for index in np.ndindex(a.shape[:-1]):
         found[index] = of_vector(a[index], q)
     return found
@@ -171,7 +173,7 @@ def _quantiles(of_vector, a, q, axis, keepdims):
     if np.ndim(q) == 0:
         found = _along(of_vector, a, q, axis, keepdims)
     elif np.ndim(a) == 1 and not keepdims:
-        found = np.empty(q.shape)
+        found = np.empty(q.shape, floats_of(a, q))
         for index in np.ndindex(q.shape):
             found[index] = of_vector(a, q[index])
     elif axis is None and not keepdims:
@@ -180,7 +182,7 @@ def _quantiles(of_vector, a, q, axis, keepdims):
         if np.ndim(q) != 1:
             refuse_call("quantiles along an axis for an array of several axes: pass a vector of them")
         first = _along(of_vector, a, q[0], axis, keepdims)
-        found = np.empty((q.size, *first.shape))
+        found = np.empty((q.size, *first.shape), floats_of(a, q))
         for k in range(q.size):
             found[k] = _along(of_vector, a, q[k], axis, keepdims)
     return found
@@ -253,12 +255,17 @@ def average(a, axis=None, weights=None):
             refuse_call("weights of another number of axes: write np.sum(a * w, axis=...) / np.sum(w)")
         if a.shape != weights.shape:
             raise ValueError("np.average with weights of another shape")
-        found = np.sum(a * weights) / np.sum(weights)
+        total = np.sum(weights)
+        if total == 0:
+            raise ZeroDivisionError("np.average with weights whose sum is 0")
+        found = np.sum(a * weights) / total
     return found
 
 
 @definition(np)
 def bincount(x, weights=None, minlength=0):
+    if x.dtype.kind == "b":
+        x = x.astype(np.int64)
     n = minlength
     for k in range(x.size):
         if x[k] < 0:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, refuse_call
+from ..function_table import Array, definition, numbers_of, refuse_call
 
 __all__ = ["column_norm", "flattened", "masked", "row_norm", "vector_norm"]
 
@@ -59,7 +59,9 @@ def row_norm(x):
 def convolve(a: Array, v: Array, mode="full"):
     if a.size == 0 or v.size == 0:
         raise ValueError("np.convolve of an array without elements")
-    found = np.zeros(a.size + v.size - 1)
+    if a.dtype.kind == "b" and v.dtype.kind == "b":  # whether any pair is true
+        return np.convolve(a.astype(np.int64), v.astype(np.int64), mode) > 0
+    found = np.zeros(a.size + v.size - 1, numbers_of(a, v))
     for i in range(a.size):
         for j in range(v.size):
             found[i + j] += a[i] * v[j]
@@ -103,7 +105,7 @@ def kron(a, b):
     if np.ndim(a) != 2 or np.ndim(b) != 2:
         refuse_call("np.kron of others than two vectors or two matrices: give both as many axes")
     n, m = b.shape
-    found = np.empty((a.shape[0] * n, a.shape[1] * m))
+    found = np.empty((a.shape[0] * n, a.shape[1] * m), numbers_of(a, b))
     for i in range(a.shape[0]):
         for j in range(a.shape[1]):
             for k in range(n):
