@@ -76,6 +76,7 @@ def lower(
     varying_results: set[tuple] = set()
     fixed_axes: set[tuple] = set()
     operations_on_bools: set[tuple] = set()
+    operations_on_numbers: set[tuple] = set()
     written_reshaped: set[str] = set()
     first_error: IntegerExpected | None = None
     refused: list[Exception] = []  # lists and comprehensions, before they became rows
@@ -113,10 +114,23 @@ def lower(
                 if not any([rewrites.add(NeedsSplitting(n)) for n in several]):
                     raise first_error from None
             else:
-                bools = {place for place, terms in f.may_be_bools if all(kind_of(t, f) == "bool" for t in terms)}
-                if bools <= operations_on_bools:
+                if not _others_on_bools(f, operations_on_bools, operations_on_numbers):
                     return f
-                operations_on_bools |= bools
+
+
+def _others_on_bools(f: Function, bools: set[tuple], numbers: set[tuple]) -> bool:
+    """Whether operators have arrays of bools where `bools` has them not, or the other way round; these are noted.
+
+    Those of integers may be so only because they were taken for operators on integers (``m = m + m``): once they are
+    taken for the others. `numbers` are those that this showed to be of integers.
+    """
+    found = {place: {kind_of(t, f) for t in terms} for place, terms in f.may_be_bools}
+    wrong = {place for place, kinds in found.items() if place in bools and kinds != {"bool"}}
+    bools -= wrong
+    numbers |= wrong
+    perhaps = {place for place, kinds in found.items() if kinds <= {"bool", "int"}} - bools - numbers
+    bools |= perhaps
+    return bool(wrong or perhaps)
 
 
 def _lower_once(

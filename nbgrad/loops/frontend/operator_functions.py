@@ -68,7 +68,7 @@ def operation(low: Expressions, node: ast.expr, build: Callable[..., Term], args
 def of_arrays_of_bools(low: Expressions, node: ast.AST, op: str, args: list[ArrayExpr]) -> ArrayExpr | None:
     """An operator, or "diff", of arrays of bools; None for other arrays, and other operators.
 
-    What may be bools or numbers, type inference tells, after which lowering begins again.
+    What may be bools or integers, type inference tells, after which lowering begins again.
     """
     if op not in _OF_BOOLS or not any(a.rank for a in args):
         return None
@@ -77,9 +77,10 @@ def of_arrays_of_bools(low: Expressions, node: ast.AST, op: str, args: list[Arra
         return None
     if place := low.place_of(node):
         place = (*place, op)
-    if "" in kinds and place not in low.shared.operations_on_bools:
+    if "" in kinds:
         low.lowered_function.may_be_bools += [(place, tuple(map(sample_element, args)))] if place else []
-        return None
+        if place not in low.shared.operations_on_bools:
+            return None
     build = _OF_BOOLS[op]
     if build is None:
         what, instead = f"{unparse(node)}, of bools", "write ~a, a ^ b, or .astype(np.int64) of the arrays"
