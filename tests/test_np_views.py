@@ -1,9 +1,11 @@
 """Views of np, whether memory is shared or not: values and gradients are those of NumPy's programs."""
 
 import random
+import re
 
 import numpy as onp
 import pytest
+from test_np_functions import ARRAYS, CALLS, INTEGERS
 
 import nbgrad as nb
 import nbgrad.np as np
@@ -341,3 +343,44 @@ def test_views_hold_memory_no_longer_than_they_are_used():
     del column
     gc.collect()
     assert held() is None
+
+
+MORE = [
+    "x[:, 1]", "x[::2, ::-1]", "x[1]", "x[1:]", "x[...]", "x[None]", "x.T", "t.mT", "x.T[1]", "x.T.ravel()",
+    "x[:, 1:].reshape(-1)", "x[::-1].reshape(4, 3)", "t[0].T.reshape(-1)", "np.full((3, 4), x)", "np.full_like(x, y)",
+    "np.real(x)", "np.array(x)", "np.asarray(x)", "np.diag(m)", "np.diagonal(m)", "np.clip(x, -9, 9)",
+    "x.astype(float)", "x.copy()", "x.flatten()", "x[[0, 1]]", "x[x > 0]", "np.where(x > 9, x, x)",
+    "np.broadcast_arrays(x, y)", "np.split(t, 2)", "np.array_split(x.T, 3)", "np.nan_to_num(x)",
+    "np.squeeze(x[:, None])", "x.swapaxes(0, 1)[0]", "np.rot90(m, 2)", "np.linalg.diagonal(m)", "+x",
+    "np.atleast_2d(v)", "np.atleast_3d(v)[0]", "np.matrix_transpose(t)", "np.unstack(x, axis=1)", "np.hsplit(x, 2)",
+    "np.pad(x, 0)", "np.tile(x, 1)", "np.repeat(x, 1, axis=0)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", [*CALLS, *MORE])
+def test_what_is_a_view_is_one_in_numpy(call):
+    """A change of an argument is seen in the result, and one of the result in the argument, if NumPy has a view."""
+    given = {n: a for n, a in (ARRAYS | INTEGERS).items() if re.search(rf"\b{n}\b", call)}
+
+    def evaluated(m):
+        arrays = {n: m.array(a) for n, a in given.items()}
+        found = eval(call, {"np": m, **arrays})
+        found = found if isinstance(found, tuple | list) else [found]
+        return arrays, [y for y in found if isinstance(y, np.ndarray | onp.ndarray) and onp.shape(y)]
+
+    (ours, results), (theirs, expected) = evaluated(np), evaluated(onp)
+    for name, array in given.items():
+        if array.ndim and array.dtype == float:
+            ours[name][...] = ours[name] + 1.0
+            theirs[name][...] += 1.0
+    for a, b in zip(results, expected, strict=True):
+        onp.testing.assert_allclose(onp.asarray(a), b, rtol=1e-10)
+    (ours, results), (theirs, expected) = evaluated(np), evaluated(onp)
+    for a, b in zip(results, expected, strict=True):
+        if b.flags.writeable:
+            a[...] = b[...] = 3
+        else:
+            with pytest.raises(ValueError, match="read-only"):
+                a[...] = 3
+    for name, array in ours.items():
+        onp.testing.assert_allclose(onp.asarray(array), theirs[name], rtol=1e-10)

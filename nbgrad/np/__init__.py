@@ -44,7 +44,7 @@ if TYPE_CHECKING:  # for type checkers, which do not see the names that are adde
 def _fill() -> None:
     names = globals()
     for module in (creation, manipulation, selection, reductions, products, calculus, sets, standard, writing):
-        for name in sorted({*module.__all__} - {"axis_of", "from_numpy_values", "together"}):
+        for name in sorted({*module.__all__} - {"axis_of", "expanded", "from_numpy_values", "together"}):
             function = names[name] = getattr(module, name)
             __all__.append(name)
             if hasattr(_numpy, name) and "Parameters\n" not in function.__doc__ and "``numpy." not in function.__doc__:

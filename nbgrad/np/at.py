@@ -12,7 +12,7 @@ from ..errors import AttrError, DTypeError, ShapeError
 from ..kernels.indexing import add_axis
 from .arrays import as_array, ndarray
 from .creation import from_numpy_values
-from .manipulation import broadcast_to, ravel, reshape
+from .manipulation import expanded, ravel, reshape
 from .selection import where
 from .ufuncs import UFUNCS
 
@@ -125,7 +125,7 @@ class Elements:
         elif lead > 0 and v.shape[:lead] == (1,) * lead:
             v = reshape(v, v.shape[lead:])
         try:
-            return ravel(broadcast_to(v.astype(self._x.dtype), self._shape))
+            return ravel(expanded(v.astype(self._x.dtype), self._shape))
         except ShapeError:
             raise ShapeError(f"at: values of shape {v.shape} do not broadcast to {self._shape}") from None
 

@@ -15,7 +15,7 @@ from ..core.shapes import as_shape
 from ..errors import ShapeError
 from ..operators.cast import cast
 from .arrays import as_array, ndarray, stacked, with_common_dtype
-from .manipulation import broadcast_to
+from .manipulation import expanded
 
 __all__ = ["arange", "array", "asarray", "empty", "empty_like", "eye", "from_numpy_values", "full", "full_like",
            "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "vander",
@@ -57,8 +57,8 @@ def asarray(a, dtype=None, *, copy: bool | None = None, device: Context | None =
 def full(shape, fill_value, dtype=None, *, device: Context | None = None) -> ndarray:
     """An array of one value; the dtype is that of the value by default."""
     if isinstance(fill_value, NDArray):
-        found = broadcast_to(as_array(fill_value, "full"), as_shape(shape))
-        return array(found, dtype, copy=None if found is not fill_value else True)
+        found = expanded(as_array(fill_value, "full"), as_shape(shape))
+        return array(found, dtype, copy=True if found._cell is fill_value._cell else None)
     return from_numpy_values(np.full(as_shape(shape), fill_value), dtype, device)
 
 

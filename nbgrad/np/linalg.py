@@ -70,7 +70,7 @@ def _stacks(a: ndarray, b: ndarray) -> tuple[ndarray, ndarray]:
     """Two stacks of matrices of one shape."""
     shape = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     return tuple(  # type: ignore[return-value]
-        x if x.shape[:-2] == shape else _m.broadcast_to(x, (*shape, *x.shape[-2:])) for x in (a, b)
+        x if x.shape[:-2] == shape else _m.expanded(x, (*shape, *x.shape[-2:])) for x in (a, b)
     )
 
 
@@ -182,7 +182,7 @@ def matrix_power(a, n) -> ndarray:
         x = matmul(x, x) if n > 1 else x
         n >>= 1
     if found is None:
-        found = _m.broadcast_to(eye(x.shape[-1], dtype=x.dtype), x.shape)
+        found = _m.expanded(eye(x.shape[-1], dtype=x.dtype), x.shape)
     return found
 
 

@@ -17,7 +17,7 @@ from .views import viewing
 
 __all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "axis_of", "block",
            "broadcast_arrays", "broadcast_to", "column_stack", "concat", "concatenate", "dsplit",
-           "dstack", "expand_dims", "hsplit", "hstack", "matrix_transpose", "moveaxis", "permute_dims",
+           "dstack", "expand_dims", "expanded", "hsplit", "hstack", "matrix_transpose", "moveaxis", "permute_dims",
            "ravel", "reshape", "rollaxis", "split", "squeeze", "stack", "swapaxes", "together",
            "transpose", "unstack", "vsplit", "vstack"]  # fmt: skip
 
@@ -146,8 +146,8 @@ atleast_2d = _at_least("atleast_2d", 2, lambda s: (1,) * (2 - len(s)) + s)
 atleast_3d = _at_least("atleast_3d", 3, lambda s: (1, *s, 1) if len(s) == 1 else (*s, 1) if s else (1, 1, 1))
 
 
-def broadcast_to(array, shape) -> ndarray:
-    """An array repeated to a shape; a copy, unless it has that shape."""
+def expanded(array, shape) -> ndarray:
+    """An array repeated to a shape, in memory of its own unless it has that shape: no view of the array."""
     given = as_array(array, "broadcast_to")
     wanted = tuple(index(n) for n in shape) if isinstance(shape, tuple | list) else (index(shape),)
     x = reshape(given, (1,) * (len(wanted) - given.ndim) + given.shape)
@@ -156,6 +156,11 @@ def broadcast_to(array, shape) -> ndarray:
     if 0 in wanted:  # which the operator reads as "the length that is there"
         x = x[tuple(slice(0, min(n, m)) for n, m in zip(wanted, x.shape, strict=True))]
     return x if x.shape == wanted else operators["broadcast_to"].call(x, shape=wanted)
+
+
+def broadcast_to(array, shape) -> ndarray:
+    """An array repeated to a shape; it cannot be written."""
+    return expanded(array, shape)
 
 
 broadcast_to = viewing(broadcast_to, np.broadcast_to, readonly=True)

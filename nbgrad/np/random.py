@@ -154,7 +154,7 @@ class Generator:
         """Gamma with this `shape`, times `scale`; differentiated implicitly with respect to `shape`."""
         (k, scale), wanted = _parameters("gamma", size, shape, scale)
         _check("gamma", "shape", k, lambda s: s >= 0)
-        k = manipulation.broadcast_to(as_array(k, "gamma") * 1.0, wanted)
+        k = manipulation.expanded(as_array(k, "gamma") * 1.0, wanted)
         with _kernels.drawing_from(self._stream):
             drawn: Any = sampling.gamma(k, k.detach() * 0 + 1, (), dtype="float64")
         return scale * drawn
@@ -218,7 +218,7 @@ class Generator:
         (lam,), shape = _parameters("poisson", size, lam)
         _check("poisson", "lam", lam, lambda s: s >= 0)
         _check_constant("poisson", lam)
-        lam = manipulation.broadcast_to(as_array(lam, "poisson") * 1.0, shape)
+        lam = manipulation.expanded(as_array(lam, "poisson") * 1.0, shape)
         with _kernels.drawing_from(self._stream):
             found: Any = sampling.poisson(lam.detach(), (), dtype="float64")
         return found.astype(np.int64)

@@ -12,7 +12,7 @@ from ..core.registry import operators
 from ..errors import AttrError, DTypeError
 from .arrays import as_array, ndarray, stored
 from .creation import from_numpy_values
-from .manipulation import broadcast_to
+from .manipulation import expanded
 from .ufuncs import METHODS, UFUNCS
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "count_nonzero", "cumprod",
@@ -89,7 +89,7 @@ def _extreme(name: str, pick: str) -> Callable:
             initial = as_array(initial, name, x._kind).astype(x.dtype)
             if not x.size:
                 shape = sum(x, axis=axis, keepdims=keepdims).shape
-                return stored(broadcast_to(initial, shape), out, name)
+                return stored(expanded(initial, shape), out, name)
         x = _reduced(name, x, axis, keepdims)
         return stored(x if initial is None else UFUNCS[pick](x, initial), out, name)
 
@@ -136,7 +136,7 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True) -> n
     if where is not True:
         mask = as_array(where, "mean")
         x = as_array(a, "mean")
-        whole = broadcast_to(mask, x.shape).astype(np.float64)
+        whole = expanded(mask, x.shape).astype(np.float64)
         return stored(
             sum(x, axis, dtype, keepdims=keepdims, where=where) / sum(whole, axis, keepdims=keepdims), out, "mean"
         )
@@ -246,7 +246,7 @@ def average(a, axis=None, weights=None, returned=False, *, keepdims=False) -> An
             raise AttrError("average: weights of another shape must be a vector along axis")
         shape = [1] * x.ndim
         shape[axis] = w.size
-        w = broadcast_to(w.reshape(tuple(shape)), x.shape)
+        w = expanded(w.reshape(tuple(shape)), x.shape)
     total = sum(w, axis, keepdims=keepdims)
     if not total._kind.traced and (total._view() == 0).any():
         raise ZeroDivisionError("average: the weights add up to zero")

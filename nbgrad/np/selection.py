@@ -16,13 +16,13 @@ from ..kernels.indexing import in_range, integers
 from ..operators.cast import cast
 from .arrays import as_array, ndarray, stored, with_common_dtype
 from .creation import array, from_numpy_values
-from .manipulation import axis_of, broadcast_to, concatenate, moveaxis, ravel, reshape, swapaxes
+from .manipulation import axis_of, concatenate, expanded, moveaxis, ravel, reshape, swapaxes
 from .ufuncs import UFUNCS
 from .views import viewing
 
 __all__ = ["angle", "argwhere", "around", "choose", "clip", "copy", "delete", "diag", "diag_indices", "diagflat",
            "diagonal", "flatnonzero", "flip", "fliplr", "flipud", "imag", "insert", "nan_to_num", "nonzero", "pad",
-           "real_if_close", "repeat", "resize", "roll", "rot90", "round", "select", "take", "take_along_axis",
+           "real", "real_if_close", "repeat", "resize", "roll", "rot90", "round", "select", "take", "take_along_axis",
            "tile", "tril", "tril_indices", "triu", "triu_indices", "where"]  # fmt: skip
 
 
@@ -106,7 +106,7 @@ def where(condition, x=None, y=None, /) -> Any:
     mask = as_array(condition, "where")
     a, b = with_common_dtype("where", x, y)
     shape = np.broadcast_shapes(mask.shape, a.shape, b.shape)
-    mask, a, b = (v if v.shape == shape else broadcast_to(v, shape) for v in (mask, a, b))
+    mask, a, b = (v if v.shape == shape else expanded(v, shape) for v in (mask, a, b))
     return operators["where"].call(mask, a, b)
 
 
@@ -154,7 +154,7 @@ def choose(a, choices, out=None) -> ndarray:
     found = parts[0]
     for k, part in enumerate(parts[1:], 1):
         found = where(which == k, part, found)
-    return stored(broadcast_to(found, np.broadcast_shapes(found.shape, which.shape)), out, "choose")
+    return stored(expanded(found, np.broadcast_shapes(found.shape, which.shape)), out, "choose")
 
 
 def select(condlist, choicelist, default=0) -> ndarray:
@@ -189,7 +189,7 @@ def insert(arr, obj, values, axis=None) -> ndarray:
     count = places.size if places.ndim else (v.shape[k] if v.ndim == x.ndim else 1)
     shape = list(x.shape)
     shape[k] = count
-    v = broadcast_to(v, tuple(shape))
+    v = expanded(v, tuple(shape))
     order = np.insert(np.arange(n), places, -1 - np.arange(count))
     joined = concatenate([x, v], k)
     return take(joined, np.where(order < 0, n - 1 - order, order), k)
@@ -287,10 +287,15 @@ def pad(array, pad_width, mode="constant", *, constant_values=0) -> ndarray:
 
 def full_of(x: ndarray, value: Any, shape: tuple[int, ...]) -> ndarray:
     """An array of one value in the dtype of `x`."""
-    return broadcast_to(cast(as_array(value, "full", x._kind), x._kind), shape)
+    return expanded(cast(as_array(value, "full", x._kind), x._kind), shape)
 
 
 # Parts of complex numbers, of real ones.
+
+
+def real(val) -> ndarray:
+    """The real part of real numbers: the array itself."""
+    return as_array(val, "real")
 
 
 def imag(val) -> ndarray:
@@ -348,7 +353,7 @@ diagonal = viewing(diagonal, np.diagonal, readonly=True)
 def _triangle(name: str) -> Callable:
     def function(m, k=0) -> ndarray:
         x = as_array(m, name)
-        return operators[name].call(x if x.ndim > 1 else broadcast_to(x, (x.size, x.size)), k=k)
+        return operators[name].call(x if x.ndim > 1 else expanded(x, (x.size, x.size)), k=k)
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"The elements {'below' if name == 'tril' else 'above'} diagonal `k`, and on it; the rest 0."

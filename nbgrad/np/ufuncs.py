@@ -358,7 +358,7 @@ class Power(Binary):
 
 UFUNCS["power"] = UFUNCS["pow"] = Power("power", UFUNCS["power"].rule, operators["power"].scalar_forms)
 _documented(UFUNCS["power"], operators["power"].call.__doc__ or "")
-UFUNCS["conj"] = UFUNCS["conjugate"] = UFUNCS["real"]
+UFUNCS["conj"] = UFUNCS["conjugate"] = UFUNCS.pop("real")
 
 _OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",

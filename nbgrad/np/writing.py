@@ -8,7 +8,7 @@ import numpy as np
 
 from ..errors import DTypeError, ShapeError
 from .arrays import as_array, ndarray
-from .manipulation import broadcast_to, ravel
+from .manipulation import expanded, ravel
 
 __all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
 
@@ -46,10 +46,10 @@ def copyto(dst, src, casting="same_kind", where=True) -> None:
     if not np.can_cast(values.dtype, x.dtype, casting):
         raise DTypeError(f"copyto: values of dtype {values.dtype} are not cast to {x.dtype} by the rule {casting!r}")
     if where is True:
-        x[...] = broadcast_to(values.astype(x.dtype), x.shape)
+        x[...] = expanded(values.astype(x.dtype), x.shape)
         return
     mask = np.broadcast_to(_numbers(where), x.shape)
-    x[mask] = broadcast_to(values.astype(x.dtype), x.shape)[mask]
+    x[mask] = expanded(values.astype(x.dtype), x.shape)[mask]
 
 
 def put(a, ind, v, mode="raise") -> None:
