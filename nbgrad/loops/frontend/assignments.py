@@ -291,7 +291,7 @@ class Assignments(TupleAssignments):
             varies = base in self.rebound and self.stores.count(base) + parameter > 1
             lasts = straight or isinstance(value, ast.Name)  # rows in loops are seldom used later
             moved = lasts and base_name(value) in self.rebound and self.read_only(name, value)
-            if alias and (varies or moved or self.copies_key(name) in self.shared.rewrites.copied):
+            if alias and (varies or moved or self.copies_key(name) in self.shared.findings.rewrites.copied):
                 self.bind_read_only_copy(name, tree.view, s)
                 return
             view = self.snapshot_view(tree.view) if alias else tree.view

@@ -443,7 +443,7 @@ class Calls(Expressions):
             elif isinstance(static := static_value(self, a), Static) and isinstance(static.value, str | None):
                 strings.append(p)
         context = (source.context, *(known_form(self, a) for a in arguments.values()))
-        source = rewritten(source, self.shared.rewrites, numbered, strings, context)
+        source = rewritten(source, self.shared.findings.rewrites, numbered, strings, context)
         for p in numbered:
             if p not in source.numbered and (error := error_of_other_use(self.source, arguments[p], source, p)):
                 raise error
@@ -451,7 +451,7 @@ class Calls(Expressions):
 
     def numbered_if(self, numbered: bool, tree: ArrayExpr) -> ArrayExpr:
         """An argument; if it is to be `numbered`, the number of the string that it is."""
-        strings = self.shared.rewrites.strings
+        strings = self.shared.findings.rewrites.strings
         return Scalar(literal(strings.of(tree.value))) if numbered and isinstance(tree, Static) else tree
 
     def bind_parameter(self, inner: Lowering, p: str, tree: ArrayExpr, node: Any) -> None:

@@ -131,7 +131,7 @@ class CopyInsertion(Calls):
             self.deferred_copies.remove(name)
             if self.storage_of(self.arrays[name].name) in self.lowered_function.parameters:
                 self.invalidate_views(self.arrays[name].name)
-                if name in self.shared.writable_copies:
+                if name in self.shared.findings.writable_copies:
                     self.bind_writable_copy(name, self.arrays[name], s)
                 else:
                     self.bind_read_only_copy(name, self.arrays[name], s)
@@ -272,7 +272,7 @@ class CopyInsertion(Calls):
         while scope is not None:
             for name in [n for n, owner in scope.owners.items() if owner == array]:
                 scope.split_if_reused(name)
-                if name in scope.copied_at_rebinding - self.shared.writable_copies - scope.may_alias_caller:
+                if name in scope.copied_at_rebinding - self.shared.findings.writable_copies - scope.may_alias_caller:
                     raise NeedsSplitting(name, writable_copy=True)
             scope = scope.outer
 

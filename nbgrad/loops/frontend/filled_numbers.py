@@ -54,7 +54,7 @@ def shape_of(low: Calls, s: ast.AST, name: str, tree: ArrayExpr, place: tuple = 
 
 def fill_number(low: Assignments, s: ast.stmt, name: str, value: Term) -> bool:
     """Bind a name to an array filled with a number, where :func:`becomes_array` asked for it; whether it did."""
-    found = low.shared.rewrites.filled.get(filled_key(low, name))
+    found = low.shared.findings.rewrites.filled.get(filled_key(low, name))
     if found is None:
         return False
     made, _ = found
@@ -75,7 +75,7 @@ def mark_bound(low: Assignments, name: str) -> None:
 def check_filled(low: Iteration, loop: ast.For | ast.While) -> None:
     """After a loop in which numbers become arrays: if it has not run, they are numbers."""
     for name, flag in low.filled.items():
-        _, place = low.shared.rewrites.filled[filled_key(low, name)]
+        _, place = low.shared.findings.rewrites.filled[filled_key(low, name)]
         if place == (loop.lineno, loop.col_offset):
             text = f"{low.lowered_function.name}: {name} is a number, as a loop has no iteration; begin with np.zeros"
             low.emit(Check(Unary("not", Variable(flag)), text))

@@ -208,7 +208,7 @@ class Iteration(Unrolling):
         key = self.rewrite_key(node)
         self.shared.comprehensions.append(key)
         made = self.growing_comprehension if grows else self.plain_comprehension
-        of_rows = key in self.shared.rewrites.lists_of_rows
+        of_rows = key in self.shared.findings.rewrites.lists_of_rows
         tree = made(node, of_rows)
         self.shared.comprehensions.pop()
         if isinstance(node, ast.ListComp):

@@ -84,7 +84,7 @@ def _new_rows(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
     if low.shared.parallel:
         raise low.source.refuse(node, "a list that grows in a parallel loop", "fill an array made before the loop")
     rows = RowList(node.args[0].value)  # type: ignore[attr-defined]
-    found = low.shared.rewrites.filled.get(filled_key(low, rows.name))
+    found = low.shared.findings.rewrites.filled.get(filled_key(low, rows.name))
     if found is not None:
         _allocate(low, node, rows, found[0])
     return Static(rows)

@@ -22,7 +22,7 @@ State = dict[str, frozenset[Definition]]
 
 class NeedsSplitting(Exception):
     """Lower again with the live ranges of a name split; `writable_copy`: with a writable copy of an array parameter
-    that is written and then rebound; `varying`: with lengths that each return sets, along these axes of results;
+    that is written and then rebound; `varying`: with lengths that change, along these axes of arrays;
     `numbered`: with numbers for the strings that it stands for; `written_out`: with the iterations of a loop, which has
     these items, one by one in the source; `unrolled`: with those of a loop over a range lowered one by one;
     `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name; `rows`: with an

@@ -14,7 +14,7 @@ from ...errors import TraceError
 from ..ir.names import RESERVED, Names, nfkc_name
 from ..ir.statements import Assign, Block, Check, Function, If
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
-from ..ir.type_inference import IntegerExpected, infer, kind_of
+from ..ir.type_inference import IntegerExpected, infer
 from ..runtime.tape_memory import in_large_pages
 from .array_expressions import (
     ArrayExpr,
@@ -25,6 +25,7 @@ from .array_expressions import (
 )
 from .conditional_expressions import evaluate_first, truth
 from .exception_handling import attempt_of, lower_attempt
+from .findings import Findings
 from .function_table import MODULES, refuse_call
 from .growing_lists import append_item
 from .implicit_errors import refuse_unknown_errors
@@ -41,7 +42,7 @@ from .record_types import RecordType
 from .records import record_parameter
 from .reshaping import resolve_reshaped
 from .results import Results
-from .rewrites import Rewrites, decided_test, items_of_loop, rewritten
+from .rewrites import decided_test, items_of_loop, rewritten
 from .runtime_calls import RUNTIME_CALLS, lower_runtime_call
 from .scope import Pack
 from .source import Source
@@ -69,81 +70,52 @@ def lower(
     """The lowered function of `source`, with types, for arguments of these ranks and kinds.
 
     `swap_copies_only`: swaps exchange copies of the arguments, not the arguments; `float64_parameters`: the float64
-    arrays where other arguments are float32; for the others see Function. Lowering begins again with more names split.
+    arrays where other arguments are float32; for the others see Function. Lowering begins again with what it found.
     """
-    rewrites = Rewrites()
-    writable_copies: set[str] = set()
-    varying_results: set[tuple] = set()
-    fixed_axes: set[tuple] = set()
-    operations_on_bools: set[tuple] = set()
-    operations_on_numbers: set[tuple] = set()
-    written_reshaped: set[str] = set()
+    findings = Findings()
     first_error: IntegerExpected | None = None
     refused: list[Exception] = []  # lists and comprehensions, before they became rows
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
-               "large_systems": large_systems, "float32_arguments": float32_arguments,
-               "varying_results": varying_results, "fixed_axes": fixed_axes, "rewrites": rewrites,
-               "operations_on_bools": operations_on_bools, "written_reshaped": written_reshaped}  # fmt: skip
+               "large_systems": large_systems, "float32_arguments": float32_arguments}  # fmt: skip
     while True:
         try:
-            f = _lower_once(source, ranks, kinds, writable_copies, unit_axes, **options)
+            f = _lower_once(source, ranks, kinds, findings, unit_axes, **options)
         except NeedsSplitting as err:
-            if err.varying or err.written:
-                varying_results.update(err.varying)
-                written_reshaped.update(err.written)
-            elif err.writable_copy:
-                writable_copies.add(err.name)
-            elif err.refused is not None and rewrites.add(err):
+            new = findings.add(err)
+            if new and err.refused is not None:
                 refused.append(err.refused)
-            elif not rewrites.add(err):  # it does not help, and never will
+            elif not new:  # it does not help, and never will
                 what = f"{err.name}, which stands for more than one thing"
                 raise source.refuse(source.node, what, "use a name for each") from None
         except TraceError:
             if any(n in kinds and kinds[n] != "float" for e in refused for n in e.deciding):  # type: ignore[attr-defined]
                 raise refused[0] from None  # with constants for arguments, loops may be unrolled
-            if not (axes := {axis for axis in varying_results if len(axis) == 2}):
+            if not findings.fix_axes():
                 raise
-            varying_results -= axes  # there is no room for arrays whose lengths change: they are checked not to
-            fixed_axes |= axes
         else:
             try:
                 infer(f)
             except IntegerExpected as err:  # a name may be a float first, and then an integer
                 first_error = first_error or err
                 several = [n for n in sorted(err.names) if count_webs(source.node, n) > 1]
-                if not any([rewrites.add(NeedsSplitting(n)) for n in several]):
+                if not any([findings.add(NeedsSplitting(n)) for n in several]):
                     raise first_error from None
             else:
-                if not _others_on_bools(f, operations_on_bools, operations_on_numbers):
+                if not findings.learn_kinds(f):
                     return f
-
-
-def _others_on_bools(f: Function, bools: set[tuple], numbers: set[tuple]) -> bool:
-    """Whether operators have arrays of bools where `bools` has them not, or the other way round; these are noted.
-
-    Those of integers may be so only because they were taken for operators on integers (``m = m + m``): once they are
-    taken for the others. `numbers` are those that this showed to be of integers.
-    """
-    found = {place: {kind_of(t, f) for t in terms} for place, terms in f.may_be_bools}
-    wrong = {place for place, kinds in found.items() if place in bools and kinds != {"bool"}}
-    bools -= wrong
-    numbers |= wrong
-    perhaps = {place for place, kinds in found.items() if kinds <= {"bool", "int"}} - bools - numbers
-    bools |= perhaps
-    return bool(wrong or perhaps)
 
 
 def _lower_once(
     source: Source,
     ranks: dict[str, int],
     kinds: dict[str, str],
-    writable_copies: set[str],
+    findings: Findings,
     unit_axes: frozenset[tuple[str, int]],
     **options: Any,
 ) -> Function:
-    """One attempt, with the rewrites that earlier ones found to be needed, and writable copies of parameters."""
+    """One attempt, with what earlier ones found."""
     strings = [p for p, a in source.packs.items() if isinstance(a, StaticArgument) and isinstance(a.value, str | None)]
-    source = rewritten(source, options["rewrites"], strings=strings)
+    source = rewritten(source, findings.rewrites, strings=strings)
     where = f"{source.file}, line {source.first + 1}"
     names = Names({*all_names(source.node), *ranks}, free_variables(source.node))
     own = {p: names.fresh(p) if p in RESERVED else nfkc_name(p) for p in ranks}
@@ -157,7 +129,7 @@ def _lower_once(
     state = LoweringState(
         program,
         names,
-        writable_copies=writable_copies,
+        findings=findings,
         sources=dict(source.called_sources),
         **options,
     )
@@ -262,6 +234,11 @@ class Lowering(Results, Iteration):
             self.forget_copies(copies, self.result)
         return lowered
 
+    @property
+    def copies_back(self) -> bool:
+        """Whether a return copies arrays into parameters."""
+        return bool(self.swapped_parameters or (not self.inlined and self.shared.findings.writable_copies))
+
     def block(self, statements: list[ast.stmt], first: bool = False) -> Block:
         """Lower `statements`; those after a branch that jumps go into the branch that does not."""
         saved, self.out = self.out, []
@@ -276,9 +253,7 @@ class Lowering(Results, Iteration):
                 text = ast.Constant(f"{self.source.name}: the end is reached, and nothing is returned")
                 error = ast.Raise(ast.Call(bound_name(ValueError, "ValueError"), [text], []))
                 statements = [*statements, with_location(error, statements[-1])]
-            elif (self.swapped_parameters or (not self.inlined and self.shared.writable_copies)) and not always_jumps(
-                statements
-            ):
+            elif self.copies_back and not always_jumps(statements):
                 statements = [*statements, ast.copy_location(ast.Return(), statements[-1])]
         k, statements = -1, list(statements)
         while (k := k + 1) < len(statements):

@@ -11,7 +11,7 @@ from ..ir.names import Names
 from ..ir.statements import Block, Function
 from ..ir.terms import Term
 from .array_expressions import Order, RowType
-from .rewrites import Rewrites
+from .findings import Findings
 from .source import Source, source_of
 from .views import View
 
@@ -29,13 +29,13 @@ class LoweringState:
 
     lowered_function: Function
     names: Names
+    findings: Findings = field(default_factory=Findings)
     sizes: dict[str, list[Term]] = field(default_factory=dict)  # lengths of arrays, along each axis
     constant_lengths: dict[Term, Term] = field(default_factory=dict)  # of local arrays whose lengths are constants
     element_kinds: dict[str, str] = field(default_factory=dict)  # kinds of local arrays when allocated, "" if not known
     reshaped: dict[str, View] = field(default_factory=dict)  # the view that a reshaped array shares its elements with
     reshaped_copies: dict[str, str] = field(default_factory=dict)  # of what is not contiguous: the call that made it
     copied_at_once: set[str] = field(default_factory=set)  # reshaped parameters that are copied first
-    written_reshaped: set[str] = field(default_factory=set)  # those that are not, being written
     reshaped_groups: dict[str, list[tuple[range, range]]] = field(default_factory=dict)  # see :mod:`.reshaping`
     dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
     float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
@@ -43,8 +43,6 @@ class LoweringState:
     float32_arguments: bool = False  # whether any argument is float32
     growing: set[str] = field(default_factory=set)  # arrays of lists, whose lengths are capacities that change
     over_allocated: set[str] = field(default_factory=set)  # those of them whose capacity may exceed their length
-    varying_results: set[tuple] = field(default_factory=set)  # axes of results and arrays whose lengths change
-    fixed_axes: set[tuple] = field(default_factory=set)  # those which cannot change
     varying_axes: dict[str, set[int]] = field(default_factory=dict)  # those that change, for each array
     lengths_when_made: dict[str, list[Term]] = field(default_factory=dict)  # of local arrays
     changing: set[str] = field(default_factory=set)  # the scalars that are such lengths
@@ -77,10 +75,7 @@ class LoweringState:
     scopes: int = 0  # lowered so far
     recursive_calls: int = 0  # inlined so far
     parallel: bool = False  # whether a loop over prange is being lowered
-    operations_on_bools: set[tuple] = field(default_factory=set)  # where code has arrays of bools, as inference found
-    rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
     ranges_around: list[EnclosingRange] = field(default_factory=list)  # enclosing loops
-    writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     may_decide: set[str] = field(default_factory=set)  # parameters that should be constants if lowering fails
     tests_around: list[frozenset[str]] = field(default_factory=list)  # the names in the tests of branches around
     swap_copies_only: bool = False  # whether swaps must leave the caller's arrays in place

@@ -79,7 +79,7 @@ def of_arrays_of_bools(low: Expressions, node: ast.AST, op: str, args: list[Arra
         place = (*place, op)
     if "" in kinds:
         low.lowered_function.may_be_bools += [(place, tuple(map(sample_element, args)))] if place else []
-        if place not in low.shared.operations_on_bools:
+        if place not in low.shared.findings.operations_on_bools:
             return None
     build = _OF_BOOLS[op]
     if build is None:

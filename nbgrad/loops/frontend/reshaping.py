@@ -179,7 +179,7 @@ def with_plain_indices(low: Expressions, node: ast.expr, tree: ArrayExpr) -> Arr
 def _is_invariant(low: Expressions, view: View, sizes: list[Term]) -> bool:
     """Whether a view is of a whole parameter, which nothing is known to write, and lengths are known before all loops.
     If something does, lowering begins again, and knows it."""
-    unwritten = view.name in low.lowered_function.parameters and view.name not in low.shared.written_reshaped
+    unwritten = view.name in low.lowered_function.parameters and view.name not in low.shared.findings.written_reshaped
     return unwritten and low.is_whole(view) and all(map(low.known_before_block, sizes))
 
 

@@ -110,7 +110,7 @@ class Results(Assignments):
                     return previous
                 name = self.names.fresh("result")
                 self.shared.varying_axes[name] = {
-                    d for d in range(view.rank) if self.result_axis(path, d) in self.shared.varying_results
+                    d for d in range(view.rank) if self.result_axis(path, d) in self.shared.findings.varying_axes
                 }
                 view = self.copy_of(view, node, name)
                 self.shared_results.add(view.name)

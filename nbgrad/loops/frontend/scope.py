@@ -119,7 +119,7 @@ class Scope(IntegerBounds):
 
     def split_if_reused(self, name: str) -> None:
         """Lower again with the live ranges of `name` split, if it has several."""
-        if name not in self.shared.rewrites.split_names and count_webs(self.source.node, name) > 1:
+        if name not in self.shared.findings.rewrites.split_names and count_webs(self.source.node, name) > 1:
             raise NeedsSplitting(name)
 
     @property
@@ -220,7 +220,7 @@ class Scope(IntegerBounds):
                 self.may_differ_by_iteration(in_ranges=True)
             what = f"the array {written_name(node.id)}, whose name may be bound to another one"
             refused = self.source.refuse(node, what, self.uncertain_arrays[node.id])
-            if not item and self.copies_key(node.id) not in self.shared.rewrites.copied:
+            if not item and self.copies_key(node.id) not in self.shared.findings.rewrites.copied:
                 refused.deciding = set(self.shared.may_decide)  # type: ignore[attr-defined]
                 raise NeedsSplitting("", copied=self.copies_key(node.id), refused=refused)
             raise refused
@@ -418,9 +418,9 @@ class Scope(IntegerBounds):
         once = self.runs_once and self.at_function_level
         place = self.shared.places_of_arrays[name] = self.place_of(node)
         varying = self.shared.varying_axes.get(name, set())
-        if asked := {d for d in range(len(sizes)) if (place, d) in self.shared.varying_results}:
+        if asked := {d for d in range(len(sizes)) if (place, d) in self.shared.findings.varying_axes}:
             varying = self.shared.varying_axes[name] = varying | asked
-        grows = (place, (0, "grows")) in self.shared.varying_results
+        grows = (place, (0, "grows")) in self.shared.findings.varying_axes
         known = self.shared.lengths_when_made[name] = [self.with_known_integers(n) for n in sizes]
         for d, n in enumerate(known):
             self.shared.constant_lengths.pop(Length(name, d), None)  # of an array that had the name before

@@ -74,7 +74,7 @@ class Unrolling(Calls):
         """The items of a loop or comprehension to be unrolled: over a tuple of other items than scalars, a zip of such
         tuples, or a range that was found to index them; None for others."""
         items = self.static_items(self.forwards(iterable))
-        if items is None or self.rewrite_key(s) in self.shared.rewrites.unrolled:
+        if items is None or self.rewrite_key(s) in self.shared.findings.rewrites.unrolled:
             return items
         counts = isinstance(iterable, ast.Call) and self.function_of(iterable.func) is range
         counts = counts or self.reversed_range(iterable) is not None
@@ -357,7 +357,7 @@ class Unrolling(Calls):
     def leave_decided(self) -> None:
         """Lower again without the branches that known tests do not choose, in which names may be bound otherwise."""
         known = {key: holds for key, holds in self.shared.decided.items() if holds is not None}
-        if known.keys() - self.shared.rewrites.decided.keys():
+        if known.keys() - self.shared.findings.rewrites.decided.keys():
             raise NeedsSplitting("", decided=known)
 
     def check_decided(self, test: ast.expr, holds: ast.expr) -> None:
@@ -369,7 +369,7 @@ class Unrolling(Calls):
     def unroll_innermost(self, read: frozenset[str]) -> None:
         """Lower again with the innermost loop over a known range unrolled, of those whose counters are `read` if there
         are such."""
-        done = self.shared.rewrites.unrolled
+        done = self.shared.findings.rewrites.unrolled
         loops = [r for r in self.shared.ranges_around if r.known and r.key not in done]
         if asked := [r for r in loops if r.counter in read] or loops:
             raise NeedsSplitting("", unrolled=asked[-1].key)
@@ -377,7 +377,7 @@ class Unrolling(Calls):
     def list_of_arrays(self, name: str) -> None:
         """Lower again with a tuple for a list, if `name` is bound to such."""
         key = (*self.source.definition_site, name)
-        if name in changed_lists(self.source) and key not in self.shared.rewrites.lists_of_arrays:
+        if name in changed_lists(self.source) and key not in self.shared.findings.rewrites.lists_of_arrays:
             raise NeedsSplitting("", list_of_arrays=key)
 
     def unroll_comprehension(self, node: ast.AST) -> None:
@@ -385,7 +385,7 @@ class Unrolling(Calls):
         arrays as rows."""
         key = self.rewrite_key(node)
         for r in self.shared.ranges_around:
-            if r.key == key and r.known and key not in self.shared.rewrites.unrolled:
+            if r.key == key and r.known and key not in self.shared.findings.rewrites.unrolled:
                 raise NeedsSplitting("", unrolled=key)
             if r.key == key:
                 self.shared.may_decide |= r.named
@@ -399,12 +399,12 @@ class Unrolling(Calls):
     def list_of_rows(self, name: str, refused: Exception) -> None:
         """Lower again with rows for a list that was made a tuple, if `name` is bound to such."""
         key = (*self.source.definition_site, name)
-        if key in self.shared.rewrites.lists_of_arrays:
+        if key in self.shared.findings.rewrites.lists_of_arrays:
             self.rows_instead(key, refused)
 
     def rows_instead(self, key: tuple, refused: Exception) -> None:
         """Lower again with rows for a list or comprehension, unless that was tried."""
-        if key not in self.shared.rewrites.lists_of_rows:
+        if key not in self.shared.findings.rewrites.lists_of_rows:
             refused.deciding = set(self.shared.may_decide)  # type: ignore[attr-defined]
             raise NeedsSplitting("", rows=key, refused=refused)
 

@@ -75,7 +75,7 @@ def rebound(low: Scope, node: ast.AST, array: str, tree: ArrayExpr) -> tuple[Vie
         return (other and array in low.shared.over_allocated) or _may_differ(low, a, b)
 
     asked = {(place, d) for d, (a, b) in pairs if place and d not in varying and changes(a, b)}
-    if asked := asked - low.shared.fixed_axes:
+    if asked := asked - low.shared.findings.fixed_axes:
         raise NeedsSplitting(array, varying=asked)
     if not varying:
         return low.whole_view(array), tree
@@ -101,7 +101,7 @@ def _may_differ(low: Scope, length: Term, other: Term) -> bool:
         return False
     if isinstance(a, Constant) and isinstance(b, Constant):
         return True
-    given = all(isinstance(n, Length | Variable) for n in (a, b)) or Constant in (type(a), type(b))
+    given = all(isinstance(n, Length | Variable | Constant) for n in (a, b))
     return not given or not low.known_before_block(length)
 
 

@@ -1,0 +1,58 @@
+"""What attempts to lower a function found, for the attempts after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..ir.statements import Function
+from ..ir.type_inference import kind_of
+from .live_range_splitting import NeedsSplitting
+from .rewrites import Rewrites
+
+__all__ = ["Findings"]
+
+
+@dataclass
+class Findings:
+    """What lowering begins again with."""
+
+    rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
+    writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
+    written_reshaped: set[str] = field(default_factory=set)  # parameters that are reshaped and written
+    varying_axes: set[tuple] = field(default_factory=set)  # of results and arrays, whose lengths change
+    fixed_axes: set[tuple] = field(default_factory=set)  # those of arrays which must not change
+    operations_on_bools: set[tuple] = field(default_factory=set)  # where the code has operators on arrays of bools
+    operations_on_numbers: set[tuple] = field(default_factory=set)  # where it only seemed so
+
+    def add(self, asked: NeedsSplitting) -> bool:
+        """Add what an attempt asked for; whether that is new."""
+        if asked.varying or asked.written:
+            self.varying_axes.update(asked.varying)
+            self.written_reshaped.update(asked.written)
+        elif asked.writable_copy:
+            self.writable_copies.add(asked.name)
+        else:
+            return self.rewrites.add(asked)
+        return True
+
+    def fix_axes(self) -> bool:
+        """Let arrays keep their lengths, which is checked, as there is no room for others; whether any changed."""
+        axes = {axis for axis in self.varying_axes if len(axis) == 2}  # not those of results
+        self.varying_axes -= axes
+        self.fixed_axes |= axes
+        return bool(axes)
+
+    def learn_kinds(self, f: Function) -> bool:
+        """Learn from inferred kinds which operators have arrays of bools; whether that is new.
+
+        Those of integers may be so only because they were taken for operators on integers (``m = m + m``): once they
+        are taken for the others.
+        """
+        found = {place: {kind_of(t, f) for t in terms} for place, terms in f.may_be_bools}
+        wrong = {place for place, kinds in found.items() if place in self.operations_on_bools and kinds != {"bool"}}
+        self.operations_on_bools -= wrong
+        self.operations_on_numbers |= wrong
+        perhaps = {place for place, kinds in found.items() if kinds <= {"bool", "int"}}
+        perhaps -= self.operations_on_bools | self.operations_on_numbers
+        self.operations_on_bools |= perhaps
+        return bool(wrong or perhaps)
