@@ -356,6 +356,18 @@ def test_attributes_of_a_function_must_not_be_written(write):
         nb.grad(f)(X)
 
 
+def test_recorded_values_in_memory_of_other_libraries():
+    memory = onp.zeros(4)
+    x, y = np.array(X), np.from_dlpack(memory)
+    x.attach_grad()
+    with autograd.record():
+        y[:] = x * 2
+        z = np.sum(y * y)
+    z.backward()
+    onp.testing.assert_allclose(x.grad.asnumpy(), 8 * X)
+    onp.testing.assert_allclose(memory, 2 * X)
+
+
 def test_writes_through_many_views():
     """The time is that of the views and elements that are written, not its square."""
 

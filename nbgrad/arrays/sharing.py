@@ -13,35 +13,53 @@ import numpy as np
 from ..core import context, dtypes
 from ..core.dtypes import as_dtype
 from ..core.foreign_memory import cell_of
+from ..core.fork_safety import lock
 from ..errors import DTypeError, ShapeError
 from .launch import Kind, kind_of
 from .ndarray import NDArray, from_value, wrap
 
-__all__ = ["MemoryOwners", "alias", "from_numpy", "is_exported", "memory_owners", "memory_sharers", "on_memory",
-           "register_owner", "snapshot"]  # fmt: skip
+__all__ = ["MemoryOwners", "References", "alias", "from_numpy", "is_exported", "memory_owners", "memory_sharers",
+           "on_memory", "register_owner", "snapshot"]  # fmt: skip
 
 _new = object.__new__
 _ref = weakref.ref
+_pruning = lock("memory")
 #: The arrays that :func:`from_numpy` made read-only, by their ids.
 _frozen: dict[int, weakref.ref] = {}
 
 
-class MemoryOwners(list):
+class References(list):
+    """Weak references to arrays; dead ones are removed now and then. Threads may add to it at once."""
+
+    __slots__ = ("enough", "least")
+
+    def __init__(self, least: int) -> None:
+        self.least = self.enough = least  # length at which dead references are removed
+
+    def add(self, x: NDArray) -> None:
+        self.append(_ref(x))
+        if len(self) > self.enough:
+            self.prune()
+
+    def prune(self) -> None:
+        """Remove dead references; what another thread adds meanwhile is behind them."""
+        with _pruning:
+            count = len(self)
+            self[:count] = [r for r in self[:count] if r() is not None]
+            self.enough = self.least + 2 * len(self)
+
+
+class MemoryOwners(References):
     """The owners of a memory besides the tape: weak references to its arrays, and whether other libraries have it.
 
     `detached` is whether arrays with the same elements have them from elsewhere on the tape.
     """
 
-    __slots__ = ("detached", "enough", "lent")
+    __slots__ = ("detached", "lent")
 
     def __init__(self) -> None:
-        self.enough = 64  # length at which dead references are removed
+        super().__init__(64)
         self.lent = self.detached = False
-
-    def prune(self) -> None:
-        """Remove dead references."""
-        self[:] = [r for r in self if r() is not None]
-        self.enough = 64 + 2 * len(self)
 
 
 def memory_owners(x: NDArray) -> MemoryOwners:
@@ -58,10 +76,7 @@ def register_owner(x: NDArray, cell: list) -> NDArray:
     x._cell = cell
     if len(cell) == 1:
         cell.append(MemoryOwners())
-    owners = cell[1]
-    owners.append(_ref(x))
-    if len(owners) > owners.enough:
-        owners.prune()
+    cell[1].add(x)
     return x
 
 

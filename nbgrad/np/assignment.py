@@ -75,7 +75,7 @@ def _store(x: ndarray, key: Any, value: Any) -> np.ndarray | None:
         return elements.positions
     leave_to_tape(x)
     subscript.setitem(x, key, value)
-    if whole:  # nothing is left of a history
+    if whole and not (recording() and is_recorded(value)):  # nothing is left of a history
         for y in (x, *overlapping(x)):
             if 0 <= element_offset(y, x) <= x._buf.size - y._buf.size and not is_variable(y):
                 y._node = None

@@ -8,19 +8,21 @@ into one of them updates the others (:mod:`.assignment`).
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
 import numpy as np
 
+from ..arrays.sharing import References
 from ..autodiff import tracing
+from ..core.fork_safety import lock
 from .arrays import ndarray
 
 __all__ = ["NoViewError", "Source", "copies_of", "source_of", "view", "viewing"]
 
 
+_creating = lock("memory")
 Geometry = tuple[int, tuple[int, ...], tuple[int, ...]]
 
 
@@ -72,21 +74,6 @@ def _laid_out(memory: np.ndarray, source: Source | None, shape: tuple[int, ...])
     return np.ndarray(shape, memory.dtype, memory, first, strides)
 
 
-class _Copies(list):
-    """Weak references to the copies of elements of an array."""
-
-    __slots__ = ("enough",)
-
-    def __init__(self) -> None:
-        self.enough = 16  # length at which dead references are removed
-
-    def add(self, x: ndarray) -> None:
-        self.append(weakref.ref(x))
-        if len(self) > self.enough:
-            self[:] = [r for r in self if r() is not None]
-            self.enough = 16 + 2 * len(self)
-
-
 def view(result: Any, x: Any, select: Callable, readonly: bool = False) -> Any:
     """`result`, which NumPy would have as a view of `x`: ``select(x)``. From now on both follow writes into the other.
 
@@ -102,9 +89,11 @@ def view(result: Any, x: Any, select: Callable, readonly: bool = False) -> Any:
         return result
     source = Source(x, select, readonly) if of is None else Source(of.base, select, readonly or of.readonly, of)
     result._source = source
-    if (copies := getattr(source.base, "_copies", None)) is None:
-        copies = source.base._copies = _Copies()
-    copies.add(result)
+    if getattr(source.base, "_copies", None) is None:
+        with _creating:
+            if getattr(source.base, "_copies", None) is None:
+                source.base._copies = References(16)
+    source.base._copies.add(result)
     return result
 
 
