@@ -124,7 +124,7 @@ def compress(condition: Array, a, axis=None):
 
 
 @definition(np)
-def delete(arr: Array, obj: Array, axis=None):
+def delete(arr: Array, obj, axis=None):
     if np.ndim(arr) != 1 and (axis is None or np.ndim(arr) > 2):
         refuse_call("np.delete of this: give a vector, or a matrix and axis=, or take a mask")
     if np.ndim(arr) == 2 and (axis == 1 or axis == -1):
@@ -137,7 +137,12 @@ def delete(arr: Array, obj: Array, axis=None):
 def others(n, gone):
     """The indices of `n` elements without those that are `gone`."""
     keep = np.ones(n, np.bool_)
-    if np.ndim(gone) == 0:
+    if isinstance(gone, slice):
+        keep[gone] = False
+    elif isinstance(gone, (list, tuple)):
+        for index in gone:
+            keep[checked(index, n)] = False
+    elif np.ndim(gone) == 0:
         keep[checked(gone, n)] = False
     else:
         for k in range(gone.size):
