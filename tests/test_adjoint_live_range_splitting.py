@@ -472,16 +472,16 @@ def test_names_of_copies():
 
 
 def test_a_name_keeps_its_shape_where_branches_meet():
-    def f(x, n):
+    def f(x, y, n):
         for i in range(n):
             if i == 0:
                 w = x * 2.0
             else:
-                w = x[1:] * 3.0
+                w = y * 3.0
             x[0] += w[1]
 
     with pytest.raises(ValueError, match="in loops and branches a name keeps its shape, use another one"):
-        nb.adjoint(f).vjp(normal(4), 2)
+        nb.adjoint(f).vjp(normal(4), normal(3), 2)
 
 
 def test_a_function_that_may_return_nothing():

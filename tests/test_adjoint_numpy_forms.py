@@ -46,6 +46,7 @@ FORMS = {
         np.sum(np.repeat(a, 2, axis=0)[1:5] ** 2) + np.sum(np.repeat(a, 2, axis=1)[:, 3] ** 2)
         np.sum(np.repeat(x, k) ** 2) + np.sum(x.repeat(2)[1:] ** 3) + np.sum(np.repeat(a, 2)[3:5] ** 2)
         np.sum(np.delete(x, [0, -1]) ** 2) + np.sum(np.delete(a, 1, axis=0) ** 2) + np.sum(np.delete(a, k[:2], 1) ** 3)
+        np.sum(np.delete(x, slice(1, 3)) ** 3)
         np.sum(np.trim_zeros(np.concatenate((np.zeros(2), x, np.zeros(1)))) ** 2 * np.arange(4))
         np.sum(np.lib.stride_tricks.sliding_window_view(x, 2) ** 2 * np.arange(2))
         np.sum(np.apply_along_axis(np.sum, 0, a * a) * x) + np.sum(np.apply_along_axis(np.cumsum, 1, a) ** 2)

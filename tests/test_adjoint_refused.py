@@ -88,7 +88,7 @@ AT_THE_CALL = {
     "np.add.at(x, [0], a)\nreturn x[0]": "give a vector of indices",
     "return writes(*x)": "pass a tuple, or the items one by one",
     "return writes(**x)": "or the arguments one by one",
-    "return f(x, y, a, n)": "f, which calls itself to a depth that is not known",
+    "return f(x, y, a, n)": "f, which calls itself more than 64 deep",
     "return np.full(3)[0] * a": "give it fill_value",
     "return np.linspace(0.0)[0] * a": "give it start and stop",
     "return np.zeros(dtype=np.float64)[0] * a": "give it shape",

@@ -356,6 +356,46 @@ def test_attributes_of_a_function_must_not_be_written(write):
         nb.grad(f)(X)
 
 
+GLOBAL = np.array(X)
+
+
+@pytest.mark.parametrize(
+    "write", [lambda w, x: w.fill(7.0), lambda w, x: w.__setitem__(0, x[0]), lambda w, x: w.__imul__(2)]
+)
+def test_what_a_checkpoint_finds_by_itself_must_not_be_written(write):
+    x = np.array(X)
+    x.attach_grad()
+    try:
+        with autograd.record():
+            y = nb.checkpoint(lambda x: np.sum(GLOBAL * x))(x)
+            write(GLOBAL, x)
+        with pytest.raises(nb.errors.InPlaceError, match=r"the gradient of operator checkpoint\(<lambda>\) reads"):
+            y.backward()
+    finally:
+        with autograd.pause():
+            GLOBAL[...] = X
+
+
+def test_checkpoints_of_functions_that_write():
+    def f(x):
+        b = np.zeros(4)
+        b[0] = x[0]
+        b[1:] = x[1:] ** 2
+        c = b[::-1]
+        c *= 2.0
+        return np.sum(b * x), b
+
+    def total(f):
+        def g(x):
+            s, b = f(x)
+            b[0] = 5.0
+            return s + np.sum(b)
+
+        return g
+
+    onp.testing.assert_allclose(nb.grad(total(nb.checkpoint(f)))(X), nb.grad(total(f))(X), rtol=1e-14)
+
+
 def test_recorded_values_in_memory_of_other_libraries():
     memory = onp.zeros(4)
     x, y = np.array(X), np.from_dlpack(memory)

@@ -1,6 +1,7 @@
 """Arrays that share memory: views, snapshots, and arrays on memory that other libraries have.
 
-All arrays on one memory share its version cell, ``[version]`` or, once there are several, ``[version, owners]``.
+All arrays on one memory share its version cell, ``[version]`` or, once there are several, ``[version, owners]``; a
+third item says that arrays have left it for other memory.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from ..errors import DTypeError, ShapeError
 from .launch import Kind, kind_of
 from .ndarray import NDArray, from_value, wrap
 
-__all__ = ["MemoryOwners", "References", "alias", "from_numpy", "is_exported", "memory_owners", "memory_sharers",
-           "on_memory", "register_owner", "snapshot"]  # fmt: skip
+__all__ = ["MemoryOwners", "References", "alias", "from_numpy", "has_moved", "is_exported", "mark_moved",
+           "memory_owners", "memory_sharers", "on_memory", "register_owner", "snapshot"]  # fmt: skip
 
 _new = object.__new__
 _ref = weakref.ref
@@ -112,6 +113,18 @@ def alias(x: NDArray, buf, shape: tuple[int, ...], node=None, kind: Kind | None 
     if len(owners) > owners.enough:
         owners.prune()
     return y
+
+
+def mark_moved(x: NDArray) -> None:
+    """Note that `x` leaves its memory for other memory, for those who look at the array later."""
+    memory_owners(x)
+    if not has_moved(x._cell):
+        x._cell.append(True)
+
+
+def has_moved(cell: list) -> bool:
+    """Whether arrays have left the memory with this version cell."""
+    return len(cell) > 2
 
 
 def snapshot(x: NDArray) -> NDArray:

@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arrays.launch import address, cast_into, kind_of
 from ..arrays.ndarray import NDArray, from_host_values, wrap
-from ..arrays.sharing import is_exported, memory_owners, memory_sharers, register_owner
+from ..arrays.sharing import is_exported, mark_moved, memory_owners, memory_sharers, register_owner
 from ..core.context import CPU0
 from ..core.conventions import MXNET
 from ..core.dtypes import float32, int64
@@ -267,6 +267,8 @@ def _move(arrays: list[NDArray]) -> None:
     starts = [element_offset(x, first) for x in arrays]
     memory = first._kind.empty(max(k + x._buf.size for k, x in zip(starts, arrays, strict=True)), first._kind.storage)
     cell: list = [0]
+    for x in arrays:
+        mark_moved(x)
     for k, x in zip(starts, arrays, strict=True):
         memory[k : k + x._buf.size] = x._buf
         x._buf = memory[k : k + x._buf.size]

@@ -126,6 +126,7 @@ class Function:
     def _called(self, inputs: tuple):
         recording, state.recording = state.recording, False
         before = self._held()
+        given = [x for x in inputs if isinstance(x, NDArray)]
         # The caller may write into what it passes, which redefines arrays of NumPy's conventions.
         inputs = tuple([snapshot(x) if isinstance(x, NDArray) and recording and _redefinable(x) else x for x in inputs])
         try:
@@ -133,10 +134,10 @@ class Function:
         finally:
             state.recording = recording
         arrays, outputs = [x for x in inputs if isinstance(x, NDArray)], self._results(returned)
-        known = {id(x) for x in (*before, *arrays, *outputs)}
+        known = {id(x) for x in (*before, *given, *arrays, *outputs)}
         self._hides = any(id(x) not in known and x._node is None and x._kind.dtype.is_float for x in self._held())
         if recording and any(x._node is not None for x in arrays):
-            self._record(arrays, outputs)
+            self._record(arrays, given, outputs)
         if outputs and outputs[0]._kind.traced:
             self._try_backward(outputs)
         if observers:
@@ -165,9 +166,10 @@ class Function:
         finally:
             state.recording = recording
 
-    def _record(self, arrays: list[NDArray], outputs: list[NDArray]) -> None:
+    def _record(self, arrays: list[NDArray], given: list[NDArray], outputs: list[NDArray]) -> None:
+        """Record the call; `arrays` is what `forward` got of the arrays that were `given`."""
         for k, out in enumerate(outputs):
-            if out._node is not None or any(out is x for x in arrays):
+            if out._node is not None or any(out is x for x in (*arrays, *given)):
                 raise NBGradError(
                     f"{type(self).__name__}.forward: result {k} is an array that is already in a computational graph; "
                     "return a copy of it"
@@ -189,7 +191,7 @@ class Function:
                 out._node = tape.select(node, k)
         # Saved arrays are stored without their nodes, which are restored while backward runs: a result must not
         # refer to the node that refers to this function, and an operand may have been marked again by then.
-        self._saved = tuple([_save_handle(x, arrays, outputs) for x in self._saved])
+        self._saved = tuple([_save_handle(x, arrays, given, outputs) for x in self._saved])
 
     def _reads(self, inputs: list[NDArray]) -> list[NDArray]:
         """The arrays that `backward` may read: those that the instance holds, and all inputs if it saved none."""
@@ -216,10 +218,10 @@ def _redefinable(x: NDArray) -> bool:
     return x._kind.conventions is not MXNET and not x._kind.traced
 
 
-def _save_handle(x, operands: list[NDArray], results: list[NDArray]):
+def _save_handle(x, operands: list[NDArray], given: list[NDArray], results: list[NDArray]):
     if not isinstance(x, NDArray):
         return x
-    operand = next((k for k, a in enumerate(operands) if a is x), None)
+    operand = next((k for k, pair in enumerate(zip(operands, given, strict=True)) if any(a is x for a in pair)), None)
     return _Saved(x, operand, next((k for k, out in enumerate(results) if out is x), None))
 
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ..arrays.ndarray import NDArray, wrap
-from ..arrays.sharing import alias, memory_owners, register_owner
+from ..arrays.sharing import alias, has_moved, memory_owners, register_owner
 from ..autodiff import tape
 from ..autodiff.state import state
 from ..core.pickling import Transformed
 from ..core.shapes import size
-from ..errors import DTypeError, NBGradError
+from ..errors import DTypeError, InPlaceError, NBGradError
 from ..kernels.random import logged, redrawn
 from .closures import frozen_closure
 
@@ -89,14 +89,17 @@ def checkpoint(function: Callable) -> Callable:
 class _Run:
     """The data to repeat a call.
 
-    `draws` are the random numbers it drew; `places` and `avals` are indices, shapes and kinds of recorded results."""
+    `draws` are the random numbers it drew; `places` and `avals` are indices, shapes and kinds of recorded results;
+    `found_cells` are the version cells of arrays that the function found by itself."""
 
     def __init__(self, name: str, function: Callable, args: tuple, kwargs: dict) -> None:
         self.name = name
-        self.function = frozen_closure(function, contents=False)
+        self.captured: list[NDArray] = []
+        self.function = frozen_closure(function, contents=False, held=self.captured)
         self.given = _mapped((args, kwargs), _SavedArgument)
         self.training = state.training
         self.draws: list = []
+        self.found_cells: list[list] = []
         self.places: list[int] = []
         self.avals: list[tuple] = []
 
@@ -203,6 +206,9 @@ def _record(rule: _Checkpoint, run: _Run, result, floor: int):
     ends, versions = recording_inputs([x._node for x in outs.values()], floor)
     # An outside array that is passed through keeps its own node; the result is another array on its memory.
     new = {i: alias(x, x._buf, x._shape) if x._node in ends else x for i, x in outs.items()}
+    known = [*run.captured, *outs.values(), *_arrays(_mapped(run.given, _SavedArgument.array, _SavedArgument))]
+    cells = {id(x._cell) for x in known}
+    run.found_cells = [cell for cell, _ in versions.values() if id(cell) not in cells and not has_moved(cell)]
     saved = tuple([part for cell, version in versions.values() for part in (None, cell, version)])
     if len(new) == 1:
         ((shape, kind),) = run.avals
@@ -224,6 +230,8 @@ class _Checkpoint(tape.Rule):
 
     def grads(self, node, g, useful):
         gs = g if isinstance(g, list) else [g]
+        if any(map(has_moved, node.attrs.found_cells)):
+            raise InPlaceError(tape.CHANGED.format(op=self.name))
         floor = tape.next_seq()
         outs = node.attrs.again()
         heads = [(y._node, h) for y, h in zip(outs, gs, strict=True) if h is not None and y._node is not None]
