@@ -382,14 +382,14 @@ class Scope(IntegerBounds):
         """The dtype of a new array of floats computed from `tree`; integers make it float64, as in NumPy."""
         kinds, names, dtypes, stack = self.lowered_function.kinds, list[str](), list[Term](), [tree]
         while stack:
-            t = stack.pop()
+            t = stack.pop(0)
             if isinstance(t, FromFunction | Op) and t.dtype is not None:
                 kind = kinds.get(t.kind.name) if isinstance(t.kind, Like) else t.kind
                 dtypes += [] if kind == "bool" else [t.dtype if kind == "float" else DTYPES["float"]]
             elif isinstance(t, Leaf):
                 names.append(t.view.name)
             elif isinstance(t, Op) and self.kind_of_tree(t) != "bool":
-                stack += t.args
+                stack[:0] = t.args
         dtypes += [DTYPES["float"] for n in names if kinds[n] == "int"]
         return self.dtype_of_floats([n for n in names if kinds[n] == "float"], dtypes)
 
