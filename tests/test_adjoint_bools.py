@@ -113,3 +113,30 @@ def test_dtypes_of_results(expression):
     expected = eval(expression, {"np": np, "x": SINGLE, "z": MATRIX, "i": INTEGERS})
     assert value.dtype == expected.dtype
     np.testing.assert_allclose(value, expected, rtol=1e-4)
+
+
+def added(p, q):
+    return p + q
+
+
+def product_of_unnamed_kinds(x, n):
+    m = np.array([v > 0.0 for v in x])
+    return (m @ m) * x
+
+
+def sums_beside_one_another(x, n):
+    m = np.array([v > 0.0 for v in x])
+    k = np.array([int(3 * v) for v in x])
+    return (m + m) * x + ((m + m) + k) * x[0]
+
+
+def called_for_bools_and_numbers(x, n):
+    m = np.array([v > 0.0 for v in x])
+    w = np.array([2.0 * v for v in x])
+    return added(m, m) * x + added(w, w)
+
+
+@pytest.mark.parametrize("f", [product_of_unnamed_kinds, sums_beside_one_another, called_for_bools_and_numbers])
+def test_what_inference_tells_of_one_place_alone(f):
+    with uncompiled():
+        agrees(f, (X, 2))

@@ -286,7 +286,7 @@ class Calls(Expressions):
     def product(self, node: ast.expr, a: ast.expr, b: ast.expr, hint: str) -> ArrayExpr:
         trees = [self.tree(a), self.tree(b)]
         if min(t.rank for t in trees) > 0 and max(t.rank for t in trees) > 2:
-            return or_of_ands(self, einsum.product_of_stacks(self, node, trees, hint), *trees)
+            return or_of_ands(self, node, einsum.product_of_stacks(self, node, trees, hint), *trees)
         left, right = (ast.copy_location(Lowered(t), e) for t, e in zip(trees, (a, b), strict=True))
         return Products(self, node).product(np.dot, left, right, hint)
 
@@ -378,6 +378,7 @@ class Calls(Expressions):
             return result
         source = self.renamed(source, arguments)
         inner = self.lowering(source, source.enclosing_scope if isinstance(callee, Source) else None)
+        inner.call_path = (*self.call_path, self.place_of(node))
         trees = []
         for p, a in arguments.items():
             check_argument(self.source, a, source, p)

@@ -38,7 +38,7 @@ def _einsum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     if others := {k.arg for k in node.keywords} - {"optimize"}:  # the order of summation is ours
         raise low.source.refuse(node, f"{', '.join(sorted(map(str, others)))} in {unparse(node)}", "leave it out")
     trees = [*map(low.tree, node.args[1:])]
-    result = or_of_ands(low, _contraction(low, node, trees, terms, output, hint), *trees)
+    result = or_of_ands(low, node, _contraction(low, node, trees, terms, output, hint), *trees)
     if isinstance(result, Leaf):  # NumPy chooses it
         low.shared.memory_orders[result.view.name] = None
     return result
@@ -68,7 +68,7 @@ def _inner(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         raise low.source.refuse(node, f"the product {unparse(node)}", "use vectors and matrices")
     left, right = "ik"[2 - a :], "jk"[2 - b :]
     product = _contraction(low, node, trees, [left, right], left[:-1] + right[:-1], hint, "k")
-    return or_of_ands(low, product, *trees)
+    return or_of_ands(low, node, product, *trees)
 
 
 @lowers(np.tensordot, arguments=(2, 3), keywords=True)
@@ -98,7 +98,7 @@ def _tensordot(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayEx
     both = set(left) & set(right)
     output = "".join([c for c in (*left, *right) if c not in both])
     product = _contraction(low, node, trees, [left, "".join(right)], output, hint, "".join(sorted(both)))
-    return or_of_ands(low, product, *trees)
+    return or_of_ands(low, node, product, *trees)
 
 
 _LETTERS = "abcdefghijklmnop"

@@ -46,13 +46,20 @@ class Findings:
         """Learn from inferred kinds which operators have arrays of bools; whether that is new.
 
         Those of integers may be so only because they were taken for operators on integers (``m = m + m``): once they
-        are taken for the others.
+        are taken for the others. One that has both in one place (a loop that is unrolled) is refused.
         """
-        found = {place: {kind_of(t, f) for t in terms} for place, terms in f.may_be_bools}
-        wrong = {place for place, kinds in found.items() if place in self.operations_on_bools and kinds != {"bool"}}
+        kinds: dict[tuple, list[set[str]]] = {}
+        for place, terms, _ in f.may_be_bools:
+            kinds.setdefault(place, []).append({kind_of(t, f) for t in terms})
+        wrong = {place for place in self.operations_on_bools & kinds.keys() if any(k != {"bool"} for k in kinds[place])}
         self.operations_on_bools -= wrong
         self.operations_on_numbers |= wrong
-        perhaps = {place for place, kinds in found.items() if kinds <= {"bool", "int"}}
+        perhaps = {place for place, found in kinds.items() if all(k <= {"bool", "int"} for k in found)}
         perhaps -= self.operations_on_bools | self.operations_on_numbers
         self.operations_on_bools |= perhaps
-        return bool(wrong or perhaps)
+        if wrong or perhaps:
+            return True
+        for place, _, refused in f.may_be_bools:
+            if place not in self.operations_on_bools and {"bool"} in kinds[place]:
+                raise refused
+        return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .expressions import Expressions
 
-__all__ = ["OPERATORS", "of_arrays_of_bools", "operation"]
+__all__ = ["OPERATORS", "are_bools", "of_arrays_of_bools", "operation"]
 
 _PI, _HALF_TURN = Global("math.pi", math.pi), Constant(180.0)
 
@@ -65,22 +65,24 @@ def operation(low: Expressions, node: ast.expr, build: Callable[..., Term], args
     return of_arrays_of_bools(low, node, op, args) or combine(build, args)
 
 
+def are_bools(low: Expressions, node: ast.AST, op: str, args: Sequence[ArrayExpr]) -> bool:
+    """Whether the operands of an operator are bools, by what is known, or what inference found in earlier attempts."""
+    kinds = {element_kind(low, a) for a in args}
+    if "" not in kinds or not kinds <= {"bool", ""}:
+        return kinds == {"bool"}
+    place = (*low.call_path, low.place_of(node), op)
+    refused = low.source.refuse(node, "an operator on bools here and on numbers there", "give the arrays a dtype")
+    low.lowered_function.may_be_bools.append((place, tuple(map(sample_element, args)), refused))
+    return place in low.shared.findings.operations_on_bools
+
+
 def of_arrays_of_bools(low: Expressions, node: ast.AST, op: str, args: list[ArrayExpr]) -> ArrayExpr | None:
     """An operator, or "diff", of arrays of bools; None for other arrays, and other operators.
 
-    What may be bools or integers, type inference tells, after which lowering begins again.
+    Where kinds are not known yet, type inference tells, after which lowering begins again.
     """
-    if op not in _OF_BOOLS or not any(a.rank for a in args):
+    if op not in _OF_BOOLS or not any(a.rank for a in args) or not are_bools(low, node, op, args):
         return None
-    kinds = {element_kind(low, a) for a in args}
-    if not kinds <= {"bool", ""}:
-        return None
-    if place := low.place_of(node):
-        place = (*place, op)
-    if "" in kinds:
-        low.lowered_function.may_be_bools += [(place, tuple(map(sample_element, args)))] if place else []
-        if place not in low.shared.findings.operations_on_bools:
-            return None
     build = _OF_BOOLS[op]
     if build is None:
         what, instead = f"{unparse(node)}, of bools", "write ~a, a ^ b, or .astype(np.int64) of the arrays"

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ir.terms import ONE, ZERO, Binary, Compare
-from .advanced_indexing import element_kind
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, TupleExpr, combine
 from .function_table import lowers
 from .library.factors import product_of_three
 from .lists_of_arrays import changed_lists
-from .operator_functions import operation
+from .operator_functions import are_bools, operation
 from .reductions import Reductions
 from .syntax import unparse
 from .views import View, raw_length
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
 __all__ = ["Products", "or_of_ands"]
 
 
-def or_of_ands(low: Calls, result: ArrayExpr, *factors: ArrayExpr) -> ArrayExpr:
+def or_of_ands(low: Calls, node: ast.AST, result: ArrayExpr, *factors: ArrayExpr) -> ArrayExpr:
     """A product of arrays: of bools whether any pair is true, as in NumPy, instead of how many are."""
-    if any(element_kind(low, t) != "bool" for t in factors):
+    if not are_bools(low, node, "@", factors):
         return result
     return combine(lambda count: Compare(("!=",), (count, ZERO)), [result])
 
@@ -42,7 +41,8 @@ class Products(Reductions):
             column, row = self.vector(left, a), self.vector(right, b)
             expanded = Leaf(View(column.name, column.parts, (*column.order, None)))
             return operation(self.low, self.node, partial(Binary, "*"), [expanded, Leaf(row)])
-        return or_of_ands(self.low, self.sum_of_products(called, left, right, a, b, hint), left, right)
+        product = self.sum_of_products(called, left, right, a, b, hint)
+        return or_of_ands(self.low, self.node, product, left, right)
 
     def sum_of_products(
         self, called: object, left: ArrayExpr, right: ArrayExpr, a: ast.expr, b: ast.expr, hint: str

@@ -453,10 +453,13 @@ class Scope(IntegerBounds):
         assert self.shared.top is not None
         self.shared.top.append(statement)
 
+    call_path: tuple = ()  # the places of the calls by which functions were inlined into one another
+
     def place_of(self, node: ast.AST) -> tuple:
         """Where the code is, the same each time that lowering begins again; () if that is not known."""
         line = getattr(node, "lineno", None)
-        return () if line is None else (self.source.definition_site, line, getattr(node, "col_offset", 0))
+        ends = getattr(node, "end_lineno", 0), getattr(node, "end_col_offset", 0)  # of ``a + b`` in ``a + b + c``
+        return () if line is None else (self.source.definition_site, line, getattr(node, "col_offset", 0), *ends)
 
     def refuse_unknown_size(self, node: ast.AST, of_primitive: bool = False) -> Exception:
         """The error about a new array that cannot be allocated before the outermost block."""

@@ -260,7 +260,7 @@ class Function:
     equal unless one of them is 1; `unit_axes` the axes of parameters that have length 1 here, as (name, axis).
     `deciding` are the parameters, by the user's names, that decide in which order an array has its axes: unless they
     are constants, only square ones are valid. `may_be_bools` lists places of operators that are others of arrays of
-    bools, with elements of the arrays, where kinds were not known yet.
+    bools, with elements of the arrays, where kinds were not known yet, and the error if they differ at one place.
     """
 
     name: str
@@ -284,7 +284,7 @@ class Function:
     compared_lengths: list[tuple[Term, Term]] = field(default_factory=list)
     unit_axes: frozenset[tuple[str, int]] = frozenset()
     deciding: set[str] = field(default_factory=set)
-    may_be_bools: list[tuple[tuple, tuple[Term, ...]]] = field(default_factory=list)
+    may_be_bools: list[tuple[tuple, tuple[Term, ...], Exception]] = field(default_factory=list)
     unsigned: set[str] = field(default_factory=set)  # parameters that are arrays of unsigned integers
     lists: set[str] = field(default_factory=set)  # arrays of lists that grow, into which perhaps nothing is put
     set_once: set[str] = field(default_factory=set)  # fresh scalars, used only in the loops where they are set
