@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from ..ir.statements import Function
 from ..ir.type_inference import kind_of
-from .live_range_splitting import NeedsSplitting
+from .live_range_splitting import NeedsSplitting, VaryingAxis
 from .rewrites import Rewrites
 
 __all__ = ["Findings"]
@@ -19,8 +19,8 @@ class Findings:
     rewrites: Rewrites = field(default_factory=Rewrites)  # of the sources of all functions
     writable_copies: set[str] = field(default_factory=set)  # parameters that are written, then rebound
     written_reshaped: set[str] = field(default_factory=set)  # parameters that are reshaped and written
-    varying_axes: set[tuple] = field(default_factory=set)  # of results and arrays, whose lengths change
-    fixed_axes: set[tuple] = field(default_factory=set)  # those of arrays which must not change
+    varying_axes: set[VaryingAxis] = field(default_factory=set)
+    fixed_axes: set[VaryingAxis] = field(default_factory=set)  # those along which lengths must not change
     operations_on_bools: set[tuple] = field(default_factory=set)  # where the code has operators on arrays of bools
     operations_on_numbers: set[tuple] = field(default_factory=set)  # where it only seemed so
 
@@ -37,7 +37,7 @@ class Findings:
 
     def fix_axes(self) -> bool:
         """Let arrays keep their lengths, which is checked, as there is no room for others; whether any changed."""
-        axes = {axis for axis in self.varying_axes if len(axis) == 2}  # not those of results
+        axes = {axis for axis in self.varying_axes if not axis.of_result}
         self.varying_axes -= axes
         self.fixed_axes |= axes
         return bool(axes)

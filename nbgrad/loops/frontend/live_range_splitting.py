@@ -9,15 +9,25 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from ..ir.names import Names
 from .syntax import all_names, copy_tree, subtrees
 
-__all__ = ["NeedsSplitting", "count_webs", "loop_target_text", "split_live_ranges"]
+__all__ = ["NeedsSplitting", "VaryingAxis", "count_webs", "loop_target_text", "split_live_ranges"]
 
 #: A definition of a name: its node, a loop (the merge of definitions at its head), or None for a parameter.
 Definition = ast.AST | None
 State = dict[str, frozenset[Definition]]
+
+
+class VaryingAxis(NamedTuple):
+    """An axis along which the length of an array changes, by the place where the array is created."""
+
+    place: tuple
+    axis: int
+    of_result: bool = False  # the place is that of an array among the results of a function
+    grows: bool = False  # the array grows as it needs to, since no length is known to be the largest
 
 
 class NeedsSplitting(Exception):
@@ -34,7 +44,7 @@ class NeedsSplitting(Exception):
         self,
         name: str,
         writable_copy: bool = False,
-        varying: Iterable[tuple] = (),
+        varying: Iterable[VaryingAxis] = (),
         numbered: bool = False,
         written_out: tuple[tuple, int | list[int]] | None = None,
         unrolled: tuple = (),

@@ -24,7 +24,7 @@ from .array_expressions import (
     same_results,
 )
 from .assignments import Assignments
-from .live_range_splitting import NeedsSplitting
+from .live_range_splitting import NeedsSplitting, VaryingAxis
 from .lowering_state import LoweringState
 from .record_types import is_record
 from .records import result_record
@@ -139,9 +139,9 @@ class Results(Assignments):
         used.add(name)
         return Scalar(Variable(name))
 
-    def result_axis(self, path: tuple[int, ...], d: int) -> tuple:
+    def result_axis(self, path: tuple[int, ...], d: int) -> VaryingAxis:
         """An axis of the array at `path` in the result, the same each time that lowering begins again."""
-        return self.source.definition_site, path, d
+        return VaryingAxis((self.source.definition_site, path), d, of_result=True)
 
     def with_lengths_of(self, node: ast.expr, name: str, view: View, path: tuple[int, ...]) -> View:
         """The array of the results, with the lengths of `view`, which is returned here."""

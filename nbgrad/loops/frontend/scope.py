@@ -37,7 +37,7 @@ from ..ir.type_inference import DTYPES
 from .array_expressions import FromFunction, Leaf, Op, Scalar, Static
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
-from .live_range_splitting import NeedsSplitting, count_webs
+from .live_range_splitting import NeedsSplitting, VaryingAxis, count_webs
 from .lowering_state import LoweringState
 from .record_types import RecordType
 from .source import Source
@@ -418,9 +418,9 @@ class Scope(IntegerBounds):
         once = self.runs_once and self.at_function_level
         place = self.shared.places_of_arrays[name] = self.place_of(node)
         varying = self.shared.varying_axes.get(name, set())
-        if asked := {d for d in range(len(sizes)) if (place, d) in self.shared.findings.varying_axes}:
+        if asked := {d for d in range(len(sizes)) if VaryingAxis(place, d) in self.shared.findings.varying_axes}:
             varying = self.shared.varying_axes[name] = varying | asked
-        grows = (place, (0, "grows")) in self.shared.findings.varying_axes
+        grows = VaryingAxis(place, 0, grows=True) in self.shared.findings.varying_axes
         known = self.shared.lengths_when_made[name] = [self.with_known_integers(n) for n in sizes]
         for d, n in enumerate(known):
             self.shared.constant_lengths.pop(Length(name, d), None)  # of an array that had the name before

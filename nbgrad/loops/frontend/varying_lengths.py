@@ -16,7 +16,7 @@ from ..ir.terms import ZERO, Compare, Constant, Length, Term, Variable
 from .advanced_indexing import sample_element
 from .array_expressions import ArrayExpr, Elementwise, Leaf, copy_of_values
 from .integer_bounds import name_of
-from .live_range_splitting import NeedsSplitting
+from .live_range_splitting import NeedsSplitting, VaryingAxis
 from .views import Axis, View, axis_length
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def rebound(low: Scope, node: ast.AST, array: str, tree: ArrayExpr) -> tuple[Vie
         other = low.with_known_integers(a) is not low.with_known_integers(b)
         return (other and array in low.shared.over_allocated) or _may_differ(low, a, b)
 
-    asked = {(place, d) for d, (a, b) in pairs if place and d not in varying and changes(a, b)}
+    asked = {VaryingAxis(place, d) for d, (a, b) in pairs if place and d not in varying and changes(a, b)}
     if asked := asked - low.shared.findings.fixed_axes:
         raise NeedsSplitting(array, varying=asked)
     if not varying:
@@ -150,7 +150,7 @@ def _grows(low: Scope, node: ast.AST, name: str, d: int) -> Exception:
     place = low.shared.places_of_arrays.get(name, ())
     if not place or low.lowered_function.ranks[name] > 1 or low.shared.parallel:
         return low.refuse_unknown_size(node)
-    return NeedsSplitting(name, varying={(place, d), (place, (d, "grows"))})
+    return NeedsSplitting(name, varying={VaryingAxis(place, d), VaryingAxis(place, d, grows=True)})
 
 
 def _raised(low: Scope, name: str, most: Term, bound: Term) -> bool:
