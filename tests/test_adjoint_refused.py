@@ -121,7 +121,6 @@ AT_THE_CALL = {
     "b = x if n > 1 else y\nb[0] = a\nreturn b[0]": "copy them: a.copy() if c else b.copy()",
     "b = x if n > 1 else y\nx[0] = a\nreturn b[0]": "a name for one array or another",
     "return (x if n > 1 else a) * 2": "numbers, or arrays with as many axes",
-    "return np.sum(x[:, None] if n > 1 else np.outer(x, y))": "numbers, or arrays with as many axes",
     "return x.shape < y.shape": "compare their items",
     "b = (a, x)\nreturn b[n]": "use an array",
     "best, k = min((x[i], i) for i in range(n))\nreturn best * k": "of a minimum, as if d < best: best, at = d, i",

@@ -155,6 +155,76 @@ PROGRAMS = [
 ]  # fmt: skip
 
 
+def from_one_element(x, y, n):
+    t, dt, u = 0.0, 0.3, 1.0
+    ts, us = np.array([0.0]), np.ones(1)
+    while t < 1.0:
+        u -= dt * u * x[0]
+        t += dt
+        if abs(u) < 0.7:
+            dt = 0.2
+        ts = np.append(ts, t)
+        us = np.append(us, u)
+    return np.trapezoid(us, ts) * ts.size
+
+
+def polynomial(x, y, n):
+    c = np.ones(1)
+    for r in x[:3]:
+        new = np.zeros(c.size + 1)
+        new[1:] += c
+        new[:-1] -= r * c
+        c = new
+    return np.sum(c * c)
+
+
+def clipped(x, y, n):
+    v = x * y
+    m = v > 0.1
+    while not m.all():
+        v = v[m]
+        m = v > v.mean() - 0.2
+    return np.sum(v * v) * v.size
+
+
+def without_largest(x, y, n):
+    v = x * 1.0
+    r = np.abs(v - 0.5)
+    for _ in range(2):
+        v = v[r < r.max()]
+        r = np.abs(v - v[0])
+    return np.sum(v * v) + np.sum(r)
+
+
+def ranges_or_values(x, y, n):
+    w = np.arange(x.size) if n > 2 else x * 1.0
+    return np.sum(w * x)
+
+
+FROM_ONE = [from_one_element, polynomial, clipped, without_largest, ranges_or_values]
+
+
+@pytest.mark.parametrize("f", FROM_ONE)
+@pytest.mark.parametrize("n", [1, 3])
+def test_lengths_that_are_one_or_change_with_others(f, n):
+    with uncompiled():
+        agrees(f, (X, Y, n))
+        if f in (from_one_element, ranges_or_values):
+            agrees(f, (X[:1], Y[:1], n))
+
+
+@pytest.mark.parametrize("lengths", [(1, 1), (4, 1), (1, 4), (4, 4)])
+def test_choices_between_lengths_of_one_and_more(lengths):
+    def f(x, y):
+        v = y if x[0] > 0 else x * 2
+        return np.sum(v * v) * v.size
+
+    x, y = X[: lengths[0]], Y[: lengths[1]]
+    with uncompiled():
+        for sign in (1, -1):
+            agrees(f, (sign * x, y))
+
+
 @pytest.mark.parametrize("f", PROGRAMS)
 @pytest.mark.parametrize("n", [0, 1, 3, 5])
 def test_programs(f, n):

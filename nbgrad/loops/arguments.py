@@ -196,10 +196,12 @@ def ranks_and_kinds(source: Source, args: tuple) -> tuple[dict[str, int], dict[s
         if wrong or letter not in "fiub":
             plain_array = isinstance(a, np.ndarray) and type(a).__name__ not in _HINTS
             what = f"{a.dtype} array of {a.ndim} axes" if plain_array else type(a).__name__
+            what = "nbgrad.np.ndarray" if what == "ndarray" else what
             if is_jitclass(a):
                 instead = "pass an instance" if isinstance(a, type) else "pass its fields in a named tuple"
                 what = f"jitclass {what} ({instead})"
-            what += _HINTS.get(type(a).__name__, f" (pass {name}.to_numpy())" if convertible(a) else "")
+            hints = [_HINTS[c.__name__] for c in type(a).__mro__ if c.__name__ in _HINTS]
+            what += hints[0] if hints else f" (pass {name}.to_numpy())" if convertible(a) else ""
             if wide and plain_array:
                 what += f" (pass {name}.astype(int): NumPy and Numba make floats of sums of it and of integers)"
             elif isinstance(a, np.ndarray) and a.ndim == 0:

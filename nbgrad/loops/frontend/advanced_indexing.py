@@ -77,10 +77,11 @@ def _index_at_same_position(index: Term, mine: Axis, other: Axis) -> Term:
 def lower_index_array(low: Expressions, node: ast.Subscript, tree: ArrayExpr, axis: Axis) -> tuple[View, bool]:
     """The index array that a subscript uses along `axis`, and whether it is known to be in range."""
     kind = element_kind(low, tree)
+    if not kind and tree.rank == 1:  # type inference tells
+        kind = kind_by_inference(low, node, tree)
     if kind not in ("int", "bool"):
-        raise low.source.refuse(
-            node, f"an array as index in {unparse(node)}, which may be of floats", "make it with dtype=np.int64"
-        )
+        what = f"an array as index in {unparse(node)}, which may be of floats"
+        raise low.source.refuse(node, what, "make it with dtype=np.int64, or bool for a mask")
     if kind == "bool":
         if tree.rank > 1:
             raise low.source.refuse(
@@ -89,8 +90,20 @@ def lower_index_array(low: Expressions, node: ast.Subscript, tree: ArrayExpr, ax
         loops = Elementwise(low, node)
         loops.comparing_mask = True
         loops.require_equal_lengths(raw_length(loops.result_axes(tree)[0]), raw_length(axis))
+    what = f"an array as index in {unparse(node)}, which may be of floats, or a mask here and of integers there,"
+    error = low.source.refuse(node, what, "use a name for each, and dtype=np.int64 or bool")
+    low.lowered_function.operations.append(((sample_element(tree),), kind == "bool", error))
+    if kind == "bool":
         tree = low.library(np.flatnonzero, node, tree)
     return require_kind(low, node, low.view_of(tree, node, "index"), "int"), kind == "bool"
+
+
+def kind_by_inference(low: Expressions, node: ast.AST, tree: ArrayExpr) -> str:
+    """The kind of an index, a mask or integers, of which only type inference can tell: a mask, until it has told."""
+    place = (*low.call_path, low.place_of(node), "index")
+    refused = low.source.refuse(node, f"a mask here and indices there in {unparse(node)}", "use a name for each")
+    low.lowered_function.may_be_bools.append((place, (sample_element(tree),), refused))
+    return "int" if place in low.shared.findings.operations_on_numbers else "bool"
 
 
 def gather_view(low: Expressions, node: ast.Subscript, view: View, picks: dict) -> View:
@@ -220,6 +233,8 @@ def sample_element(tree: ArrayExpr) -> Term:
             return tree.view.at([ZERO] * tree.rank)
         case FromFunction() if tree.build is not None:
             return tree.build(*[ZERO] * tree.rank)
+        case FromFunction(kind=str(kind)) if kind:
+            return ZEROS[kind]
         case Op():
             return tree.build(*map(sample_element, tree.args))
     return ZEROS["float"]

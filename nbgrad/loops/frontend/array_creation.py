@@ -28,7 +28,7 @@ from .array_expressions import (
     record_order,
 )
 from .element_types import ElementType
-from .function_table import floats_of, lowers, numbers_of
+from .function_table import elements_of, floats_of, lowers, numbers_of
 from .implicit_errors import check_size
 from .known_integers import integer_of
 from .library.sums import flattened
@@ -205,7 +205,11 @@ class ArrayCreation:
         return Like(name), self.low.shared.dtypes.get(name, DType(name)) if ruled else DType(name)
 
     def dtype_of(self, node: ast.expr) -> tuple[str | Like, Term]:
-        if isinstance(node, ast.Call) and (called := self.low.function_of(node.func)) in (floats_of, numbers_of):
+        if isinstance(node, ast.Call) and (called := self.low.function_of(node.func)) in (
+            elements_of,
+            floats_of,
+            numbers_of,
+        ):
             return self.dtype_of_results(called, [self.low.tree(a) for a in node.args])
         static = static_value(self.low, node)
         requested = None if static is None else static.value
@@ -224,10 +228,12 @@ class ArrayCreation:
 
     def dtype_of_results(self, called: object, trees: list[ArrayExpr]) -> tuple[str, Term]:
         """The kind and dtype of what a definition computes from these arrays."""
-        kinds = {self.low.kind_of_tree(t) for t in trees}
-        if called is numbers_of and kinds <= {"int", "bool"}:
+        kinds = {self.low.kind_of_tree(t) for t in (trees[:1] if called is elements_of else trees)}
+        if called is elements_of and "float" not in kinds and "int" not in kinds:
+            return "bool" if kinds == {"bool"} else "", DTYPES["bool"]
+        if called is not floats_of and kinds <= {"int", "bool"}:
             return "int", DTYPES["int"]
-        return "float", Elementwise(self.low, self.node).dtype(Op(lambda *e: e[0], trees))
+        return "float", Elementwise(self.low, self.node).dtype(*trees)
 
     def kind_is_known(self, values: list[Term]) -> bool:
         """Whether the kind of an array of `values` is known already."""
@@ -366,7 +372,7 @@ class ArrayCreation:
         sizes[d] = offset
         loops = Elementwise(low, self.node)
         record_order(low, name, Op(lambda *e: e[0], trees))
-        low.allocate(name, self.node, sizes, "", loops.dtype(Op(lambda *e: e[0], trees)), "", line)
+        low.allocate(name, self.node, sizes, "", loops.dtype(*trees), "", line)
         kinds = {low.kind_of_tree(t) for t in trees}
         low.shared.element_kinds[name] = kinds.pop() if len(kinds) == 1 else "float" if "float" in kinds else ""
         for offset, axis_loops, value in parts:

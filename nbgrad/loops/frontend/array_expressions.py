@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..ir.affine import distance, minus, offset, plus
 from ..ir.names import called
 from ..ir.statements import Block, Check, Like, Loop, Store
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Term, Variable, subterms
+from ..ir.terms import FALSE, MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, DType, Element, Term, Variable, subterms
 from .tuple_arguments import Form, fields_of
 from .views import Axis, View, add_indices, axis_length, holds_at_most_one, multiply_indices, raw_length
 
@@ -359,7 +359,7 @@ class Elementwise:
         self.comparing_mask = masks
         if isinstance(tree, FromFunction):
             if tree.build is None:  # uninitialised
-                return ZERO if tree.kind == "int" else Constant(0.0)
+                return {"int": ZERO, "bool": FALSE}.get(tree.kind, Constant(0.0))  # type: ignore[arg-type]
             made = tree.build(*[t.position() for t in mine])
             for read in subterms(made):
                 if isinstance(read, Element):
@@ -485,9 +485,9 @@ class Elementwise:
             self.low.note_standing(name, tree.chosen)  # type: ignore[attr-defined]
         return view
 
-    def dtype(self, tree: ArrayExpr) -> Term:
+    def dtype(self, *trees: ArrayExpr) -> Term:
         """The dtype of a new array of floats computed from `tree`."""
-        return self.low.dtype_of_floats_in(tree)
+        return self.low.dtype_of_floats_in(*trees)
 
 
 def _axis(leaf: ArrayExpr, d: int) -> Axis:

@@ -44,7 +44,7 @@ from .static_values import bind_static, makes_functions
 from .structured_control import own_returns
 from .syntax import assigned_pairs, assigns, base_name, count_mentions, stored_names, subtrees, unparse, written_name
 from .tuple_assignments import TupleAssignments
-from .varying_lengths import rebound
+from .varying_lengths import may_be_rebound, rebound
 from .views import Axis, View, axis_length
 
 __all__ = ["Assignments"]
@@ -266,8 +266,9 @@ class Assignments(TupleAssignments):
             if self.would_broadcast(s, tree, Leaf(self.whole_view(owner))):
                 self.may_differ_by_iteration(in_ranges=True)
                 self.shared.may_decide.update(*self.shared.tests_around)
-                what = f"{written_name(name)} gets an axis of length 1 in place of a longer one"
-                raise self.source.refuse(s, what, "use another name")
+            if not may_be_rebound(self, s, owner, tree):
+                what = f"{written_name(name)}, with length 1 along an axis here or before, and longer there,"
+                raise self.source.refuse(s, what, "use another name, or allocate it once with room for all")
             if name in self.may_alias_caller:
                 what = f"a new array {name}, which is swapped with a parameter"
                 raise self.source.refuse(s, what, f"write {name}[:] = ...")
@@ -283,6 +284,7 @@ class Assignments(TupleAssignments):
             error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
             self.lowered_function.refilled_arrays += [(owner, t.value, error) for t in stores]
+            self.lowered_function.rebinding_stores += [(t, error) for t in stores if t.array == owner]
             return
         if isinstance(tree, Leaf) and tree.view.name in self.shared.primitive_results and self.may_be_modified(name):
             tree = copy_of_values(tree)

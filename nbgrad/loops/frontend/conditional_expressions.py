@@ -10,7 +10,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from ..ir.statements import Assign, Block, Check, If
+from ..ir.statements import Assign, Block, Check, If, Store, walk
 from ..ir.terms import FALSE, ONE, TRUE, ZERO, Compare, Logical, Select, Term, Unary, Variable
 from .array_expressions import (
     ArrayExpr,
@@ -161,6 +161,7 @@ def _either(low: Expressions, node: ast.IfExp, test: Term, *branches: tuple[Arra
             loops = Elementwise(low, node)
             if blocks:
                 loops.store(with_lengths(low, node, name, loops.lengths(tree)), tree)
+                low.lowered_function.rebinding_stores += [(t, node) for t in walk(low.out) if isinstance(t, Store)]
             else:
                 loops.materialise(copy_of_values(tree), name)
         blocks.append(low.out)

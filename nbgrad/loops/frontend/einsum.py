@@ -155,5 +155,5 @@ def _contraction(
     inner = [loop for c, loop in loops.items() if c not in output]
     if not output:
         return Scalar(lowered.dot(term, inner))
-    both = Op(lambda *e: e[0], [*operands])
+    both = Op(lambda *e: reduce(partial(Binary, "*"), e), [*operands])
     return lowered.array_of(both, [loops[c] for c in output], hint, lambda: lowered.dot(term, inner) if inner else term)

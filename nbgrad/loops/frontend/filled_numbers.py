@@ -48,7 +48,9 @@ def shape_of(low: Calls, s: ast.AST, name: str, tree: ArrayExpr, place: tuple = 
     known = {*low.lowered_function.parameters, *low.lowered_function.constants}
     if not all(n.named <= known for n in sizes):
         return None
-    made = FromFunction(sizes, None, low.kind_of_tree(tree) or "float", elementwise.dtype(tree))
+    op = s.op if isinstance(s, ast.AugAssign) else getattr(getattr(s, "value", None), "op", None)
+    kind = low.kind_of_tree(tree) or ("" if isinstance(op, ast.BitAnd | ast.BitOr | ast.BitXor) else "float")
+    made = FromFunction(sizes, None, kind, elementwise.dtype(tree))
     return NeedsSplitting(name, filled=(filled_key(low, name), made, place))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..ir.mixed_kinds import refuse_mixed_kinds
 from ..ir.statements import Function
 from ..ir.type_inference import kind_of
 from .live_range_splitting import NeedsSplitting, VaryingAxis
@@ -62,4 +63,5 @@ class Findings:
         for place, _, refused in f.may_be_bools:
             if place not in self.operations_on_bools and {"bool"} in kinds[place]:
                 raise refused
+        refuse_mixed_kinds(f, lambda t: kind_of(t, f))
         return False

@@ -42,6 +42,7 @@ __all__ = [
     "Known",
     "check_number",
     "definition",
+    "elements_of",
     "floats_of",
     "is_definition",
     "is_known",
@@ -137,6 +138,10 @@ def refuse_call(what: str) -> None:
 
 def floats_of(*arrays: object) -> Any:
     """In a definition, as a dtype: that of floats computed from these arrays, float64 for integers."""
+
+
+def elements_of(value: object, *arrays: object) -> Any:
+    """In a definition, as a dtype: that of the number or array `value`, of floats that of floats computed from both."""
 
 
 def numbers_of(*arrays: object) -> Any:

@@ -175,6 +175,7 @@ def _store(low: Calls, node: ast.AST, row: View, item: ArrayExpr, name: str) -> 
     error = low.source.refuse(node, f"items of the list {name} of several kinds", "make them all of floats")
     stores = [t for t in walk(low.out[before:]) if isinstance(t, Store) and t.array == row.name]
     low.lowered_function.refilled_arrays += [(row.name, t.value, error) for t in stores]
+    low.lowered_function.rebinding_stores += [(t, error) for t in stores]
     low.note_standing(row.name, originals | low.shared.read_only_copies.get(row.name, frozenset()))
 
 

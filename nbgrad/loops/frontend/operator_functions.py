@@ -67,13 +67,18 @@ def operation(low: Expressions, node: ast.expr, build: Callable[..., Term], args
 
 def are_bools(low: Expressions, node: ast.AST, op: str, args: Sequence[ArrayExpr]) -> bool:
     """Whether the operands of an operator are bools, by what is known, or what inference found in earlier attempts."""
-    kinds = {element_kind(low, a) for a in args}
+    kinds, samples = {element_kind(low, a) for a in args}, tuple(map(sample_element, args))
+    refused = low.source.refuse(
+        node, "an operator on bools here and on numbers there", "use another name for each, or give the arrays a dtype"
+    )
     if "" not in kinds or not kinds <= {"bool", ""}:
+        low.lowered_function.operations.append((samples, kinds == {"bool"}, refused))
         return kinds == {"bool"}
     place = (*low.call_path, low.place_of(node), op)
-    refused = low.source.refuse(node, "an operator on bools here and on numbers there", "give the arrays a dtype")
-    low.lowered_function.may_be_bools.append((place, tuple(map(sample_element, args)), refused))
-    return place in low.shared.findings.operations_on_bools
+    low.lowered_function.may_be_bools.append((place, samples, refused))
+    of_bools = place in low.shared.findings.operations_on_bools
+    low.lowered_function.operations.append((samples, of_bools, refused))
+    return of_bools
 
 
 def of_arrays_of_bools(low: Expressions, node: ast.AST, op: str, args: list[ArrayExpr]) -> ArrayExpr | None:

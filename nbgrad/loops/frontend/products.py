@@ -64,7 +64,7 @@ class Products(Reductions):
         rows = [self.loops.axis_loop(left.view.axis(0))] if left.rank == 2 else []
         columns = [self.loops.axis_loop(right.view.axis(1))] if right.rank == 2 else []
         term = Binary("*", self.loops.element(left, [*rows, inner]), self.loops.element(right, [inner, *columns]))
-        both = Op(lambda *e: e[0], [left, right])
+        both = Op(partial(Binary, "*"), [left, right])
         return self.array_of(both, [*rows, *columns], hint, lambda: self.dot(term, [inner]))
 
     def require_equal_axes(self, left: ArrayExpr, d: int, right: ArrayExpr, e: int = 0) -> None:

@@ -120,9 +120,11 @@ class Reductions:
         """Python's sum of the items of a tuple: numbers or arrays. It is no item itself, even of one."""
         if not items:
             return Scalar(ZERO)
-        if len(items) == 1 and items[0].rank:
+        if len(items) == 1 and items[0].rank and self.low.kind_of_tree(items[0]) in ("int", "float"):
             return copy_of_values(items[0])
         operands: list[ast.expr] = [Lowered(t) for t in items]
+        if items[0].rank and self.low.kind_of_tree(items[0]) in ("bool", ""):  # of bools, integers
+            operands.insert(0, Lowered(Scalar(ZERO)))
         added = reduce(lambda a, b: ast.BinOp(a, ast.Add(), b), operands)
         return self.low.tree(with_location(added, self.node))
 
@@ -211,7 +213,9 @@ class Reductions:
             check_not_empty(self.low, self.node, [loops[d].size for d in axes], tree.rank)
         if len(axes) == tree.rank:
             total = self.reduce_over(tree, called, loops, loops)
-            return FromFunction([ONE] * tree.rank, lambda *_: total) if kept else Scalar(total)
+            floats = self.kind_of_reduction(called, tree) == "float"
+            made = ("float", self.loops.dtype(tree)) if floats else ("", None)
+            return FromFunction([ONE] * tree.rank, lambda *_: total, *made) if kept else Scalar(total)
         self.loops.element(tree)  # emits the checks of lengths before the loops
         inner = [loops[d] for d in axes]
         reduced = self.array_of(tree, [t for t in loops if t not in inner], hint,

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ..ir.statements import Block
+from ..ir.statements import Block, Store, walk
 from ..ir.terms import Variable
 from .array_expressions import (
     ArrayExpr,
@@ -105,7 +105,10 @@ class Results(Assignments):
             if self.returns > 1 and (own or not self.inlined) and self.returns_differ(path):
                 if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
                     standing |= self.shared.read_only_copies.pop(previous.view.name, frozenset())  # it is set anew
+                    before = len(self.out)
                     self.write_elements(node, self.with_lengths_of(node, previous.view.name, view, path), Leaf(view))
+                    stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
+                    self.lowered_function.rebinding_stores += [(t, node) for t in stores]
                     self.standing[previous.view.name] = standing
                     return previous
                 name = self.names.fresh("result")

@@ -378,17 +378,19 @@ class Scope(IntegerBounds):
             return DTYPES["float"]  # not that of a parameter, whose name may be bound to another one by then
         return next(iter(dtypes))
 
-    def dtype_of_floats_in(self, tree: ArrayExpr) -> Term:
-        """The dtype of a new array of floats computed from `tree`; integers make it float64, as in NumPy."""
-        kinds, names, dtypes, stack = self.lowered_function.kinds, list[str](), list[Term](), [tree]
+    def dtype_of_floats_in(self, *trees: ArrayExpr) -> Term:
+        """The dtype of a new array of floats computed from these; integers make it float64, as in NumPy."""
+        kinds, names, dtypes, stack = self.lowered_function.kinds, list[str](), list[Term](), [*trees]
         while stack:
             t = stack.pop(0)
             if isinstance(t, FromFunction | Op) and t.dtype is not None:
                 kind = kinds.get(t.kind.name) if isinstance(t.kind, Like) else t.kind
                 dtypes += [] if kind == "bool" else [t.dtype if kind == "float" else DTYPES["float"]]
+            elif isinstance(t, Leaf | Op) and t.rank and (kind := self.kind_of_tree(t)) in ("bool", "int"):
+                dtypes += [DTYPES["float"]] if kind == "int" else []
             elif isinstance(t, Leaf):
                 names.append(t.view.name)
-            elif isinstance(t, Op) and self.kind_of_tree(t) != "bool":
+            elif isinstance(t, Op):
                 stack[:0] = t.args
         dtypes += [DTYPES["float"] for n in names if kinds[n] == "int"]
         return self.dtype_of_floats([n for n in names if kinds[n] == "float"], dtypes)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..ir.affine import offset
 from ..ir.names import called
 from ..ir.statements import Alloc, Assign, Grow, If, mentioned, walk, writes
-from ..ir.terms import ZERO, Compare, Constant, Length, Term, Variable
+from ..ir.terms import ONE, ZERO, Compare, Constant, Length, Term, Variable
 from .advanced_indexing import sample_element
 from .array_expressions import ArrayExpr, Elementwise, Leaf, copy_of_values
 from .integer_bounds import name_of
@@ -22,7 +22,7 @@ from .views import Axis, View, axis_length
 if TYPE_CHECKING:
     from .scope import Scope
 
-__all__ = ["largest_lengths", "lengths_are_set_in", "rebound", "with_lengths"]
+__all__ = ["largest_lengths", "lengths_are_set_in", "may_be_rebound", "rebound", "with_lengths"]
 
 
 def largest_lengths(low: Scope, node: ast.AST, name: str, shape: list[Term], grows: bool) -> list[Term] | None:
@@ -87,6 +87,16 @@ def rebound(low: Scope, node: ast.AST, array: str, tree: ArrayExpr) -> tuple[Vie
     return with_lengths(low, node, array, lengths), tree
 
 
+def may_be_rebound(low: Scope, node: ast.AST, array: str, tree: ArrayExpr) -> bool:
+    """Whether the array of a name that is bound to `tree` can have its lengths: not if one of the two has length 1
+    along an axis and the other perhaps not, which would broadcast, where lengths must not change."""
+    varying, place = low.shared.varying_axes.get(array, set()), low.shared.places_of_arrays.get(array, ())
+    pairs = enumerate(zip(Elementwise(low, node).lengths(tree), low.size(array), strict=True))
+    ones = ((d, low.with_known_integers(a) is ONE, low.with_known_integers(b) is ONE) for d, (a, b) in pairs)
+    broadcast = {VaryingAxis(place, d) for d, here, there in ones if here is not there and d not in varying}
+    return not broadcast or bool(place and not broadcast & low.shared.findings.fixed_axes)
+
+
 def lengths_are_set_in(low: Scope, node: ast.AST, first: ArrayExpr, second: ArrayExpr) -> bool:
     """Whether the lengths of two arrays may differ, of which the code chooses one."""
     pairs = zip(*(Elementwise(low, node).lengths(tree) for tree in (first, second)), strict=True)
@@ -99,18 +109,21 @@ def _may_differ(low: Scope, length: Term, other: Term) -> bool:
     a, b = _when_made(low, length), _when_made(low, other)
     if a is b:
         return False
-    if isinstance(a, Constant) and isinstance(b, Constant):
+    if (isinstance(a, Constant) and isinstance(b, Constant)) or a is ONE or b is ONE:
         return True
     given = all(isinstance(n, Length | Variable | Constant) for n in (a, b))
-    return not given or not low.known_before_block(length)
+    return not given or not low.known_before_block(length) or bool((a.named | b.named) & low.shared.changing)
 
 
 def _when_made(low: Scope, length: Term) -> Term:
-    """A length as the code gives it where the array is created."""
+    """A length as the code gives it where the array is created, unless that changes afterwards."""
     length, seen, made = low.with_known_integers(length), set[Term](), low.shared.lengths_when_made
     while isinstance(length, Length) and length.axis is not None and length.array in made and length not in seen:
         seen.add(length)
-        length = made[length.array][length.axis]
+        given = made[length.array][length.axis]
+        if given.named & low.shared.changing:
+            break
+        length = given
     return length
 
 

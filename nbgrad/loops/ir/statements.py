@@ -261,6 +261,9 @@ class Function:
     `deciding` are the parameters, by the user's names, that decide in which order an array has its axes: unless they
     are constants, only square ones are valid. `may_be_bools` lists places of operators that are others of arrays of
     bools, with elements of the arrays, where kinds were not known yet, and the error if they differ at one place.
+    `operations` are all such operators, with whether they were lowered for bools, and the error if that is wrong;
+    `rebinding_stores` the stores by which a name is bound to another array, with what is the same for all of one
+    binding; `mixed_arrays` the arrays that have bools in one place and numbers in another.
     """
 
     name: str
@@ -285,6 +288,9 @@ class Function:
     unit_axes: frozenset[tuple[str, int]] = frozenset()
     deciding: set[str] = field(default_factory=set)
     may_be_bools: list[tuple[tuple, tuple[Term, ...], Exception]] = field(default_factory=list)
+    operations: list[tuple[tuple[Term, ...], bool, Exception]] = field(default_factory=list)
+    rebinding_stores: list[tuple[Store, object]] = field(default_factory=list)
+    mixed_arrays: set[str] = field(default_factory=set)
     unsigned: set[str] = field(default_factory=set)  # parameters that are arrays of unsigned integers
     lists: set[str] = field(default_factory=set)  # arrays of lists that grow, into which perhaps nothing is put
     set_once: set[str] = field(default_factory=set)  # fresh scalars, used only in the loops where they are set

@@ -15,6 +15,7 @@ from ...errors import TraceError
 from ..custom_rules import Kind
 from .functions import FUNCTIONS
 from .integer_powers import guard_powers
+from .mixed_kinds import find_mixed_arrays
 from .names import called
 from .statements import (
     Alloc,
@@ -113,6 +114,10 @@ def infer(f: Function) -> None:
     for name, value, error in f.refilled_arrays:
         if _ORDER.index(kind_of(value, f)) > _ORDER.index(f.kinds[name]):
             raise error
+    for terms, of_bools, refused in f.operations:
+        if of_bools and any(kind_of(t, f) == "float" for t in terms):
+            raise refused
+    find_mixed_arrays(f, [t for t in assignments if isinstance(t, Store)], lambda t: kind_of(t, f))
     by_name = {s.name: s for s in allocations}
     swapped = {name for s in walk(f.body) if isinstance(s, Swap) for name in (s.first, s.second)}
     values_of: dict[str, list[Term]] = {}
@@ -283,6 +288,8 @@ def kind_of(term: Term, f: Function) -> str:
             return _widest((body, orelse), f)
         case CallTerm(function, operands):
             row = FUNCTIONS.get(function.value)
+            if function.value is np.square:  # of bools an integer
+                return max("int", _widest(operands, f), key=_ORDER.index)
             if function.value is round and len(operands) == 1:
                 return "int"
             return "float" if row is None else row.kind or _widest(operands, f)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, floats_of, numbers_of, refuse_call
+from ..function_table import Array, definition, elements_of, refuse_call
 from .sorting import sorting_order
 
 __all__: list[str] = []  # they are found through the table
@@ -383,9 +383,9 @@ def of_rows(function, rows):
         raise ValueError("np.apply_along_axis of no rows or columns")
     first = function(rows[0])
     if np.ndim(first) == 0:
-        found = np.empty(rows.shape[0], floats_of(rows))
+        found = np.empty(rows.shape[0], elements_of(first, rows))
     else:
-        found = np.empty((rows.shape[0], first.size), numbers_of(first))
+        found = np.empty((rows.shape[0], first.size), elements_of(first, rows))
     for k in range(rows.shape[0]):
         found[k] = function(rows[k])
     return found

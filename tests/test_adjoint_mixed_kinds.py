@@ -1,0 +1,106 @@
+"""Names that are arrays of bools in one place and of numbers in another: operators that differ for them are refused."""
+
+import numpy as np
+import pytest
+from loop_programs import agrees, uncompiled
+from random_loops import function
+
+import nbgrad as nb
+from nbgrad.errors import TraceError
+
+X = np.array([0.3, -0.7, 1.2, 0.9, -1.4, 0.55])
+Y = np.array([1.1, -0.2, 0.8, -0.9, -1.0, 0.7])
+
+#: Ways to make such a name `w`; what is used of it follows.
+MIXED = {
+    "loop": "w = x > 0\nfor k in range(2):\n    {use}\n    w = w * 1",
+    "loop, numbers first": "w = (x > 0) * 1\nfor k in range(2):\n    {use}\n    w = w > 0",
+    "floats first": "w = x * 1.0\nfor k in range(2):\n    {use}\n    w = (w > 0) & (y > 0)",
+    "branch": "w = x > 0\nif x.size > 3:\n    w = w * 1\n{use}",
+    "branch, numbers first": "w = (x > 0) * 1\nif x.size > 3:\n    w = w > 0\n{use}",
+    "both branches": "if x.size > 3:\n    w = x > 0\nelse:\n    w = (x > 0) * 2\n{use}",
+    "floats in a branch": "w = x > 0\nif x.sum() > 0:\n    w = w * 0.5\n{use}",
+    "expression": "w = (x > 0) if x.sum() > 0 else np.ones(x.size)\n{use}",
+    "expression, numbers first": "w = x if x.sum() < 0 else x > 0\n{use}",
+    "copy": "v = x > 0\nif x.size > 3:\n    v = v * 1\nw = v\n{use}",
+    "function": "w = either(x, x.sum())\n{use}",
+    "rows": "rows = [x > 0, x * 1.0]\nw = rows[i]\n{use}",
+}
+SENSITIVE = ["s += (w + w) @ x", "s += (w * w) @ x", "s += (w @ w) * x[0]", "s += np.outer(w, w)[0] @ x"]
+HARMLESS = [
+    "s += w @ x",
+    "s += (w * x).sum()",
+    "s += (w + 1) @ x",
+    "s += w.sum() * x[0]",
+    "s += np.where(w, x, 0.0).sum()",
+]
+HELPER = "def either(x, c):\n    if c > 0:\n        return x > 0\n    return (x > 0) * 1\n\n"
+
+
+def program(way, use):
+    body = "i = 0\ns = 0.0\n" + MIXED[way].format(use=use) + "\nreturn s"
+    return function(HELPER + "def f(x, y):\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+
+
+@pytest.mark.parametrize("use", SENSITIVE)
+@pytest.mark.parametrize("way", MIXED)
+def test_other_operators_of_bools_are_refused(way, use):
+    f = program(way, use)
+    with uncompiled():
+        try:
+            agrees(f, (X, Y))  # or right, where names can be told apart
+        except TraceError as err:
+            assert any(said in str(err) for said in ("on bools here", "of other forms", "several kinds")), err
+
+
+@pytest.mark.parametrize("use", HARMLESS)
+@pytest.mark.parametrize("way", [w for w in MIXED if w != "rows"])
+def test_what_is_the_same_for_both_is_not(way, use):
+    f = program(way, use)
+    with uncompiled():
+        for x in (X, X[:3], -X):
+            agrees(f, (x, Y[: x.size]))
+
+
+@pytest.mark.parametrize("second", ["w = w > 0", "w = x > 0"])
+def test_indices(second):
+    loop = f"    for k in range(2):\n        s += x[w].sum()\n        {second}\n"
+    f = function(f"def f(x):\n    s = 0.0\n    w = (x > 0) * 1\n{loop}    return s\n")
+    with pytest.raises(TraceError, match="may be of floats, or a mask here and of integers there"):
+        nb.adjoint(f).value_and_grad(X)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return sum([x > t for t in (0.0, 0.5, 1.0)]) @ x",
+        "return sum([x > 0, x > 0.5], 0) @ x",
+        "masks = [x > 0.5]\n    a = sum(masks)\n    return (a + a) @ x",
+        "return (np.square(x > 0) + np.square(x > 0)) @ x",
+        "a = np.apply_along_axis(np.sum, 0, np.stack((x, y)))\n    return (a + a) @ x",
+        "flags = [v > 0 for v in x]\n    return x[flags].sum()",
+        "flags = []\n    for i in range(x.size):\n        flags.append(x[i] > 0)\n    a = np.array(flags)\n"
+        "    return x[a].sum() + 2 * x[~a].sum()",
+        "order = [v for v in (1, 0)]\n    order.append(2)\n    return x[np.array(order)] @ y[:3]",
+        "m = True\n    for k in range(3):\n        m = m & (x > 0.1 * k)\n    return x[m].sum()",
+        "return ((np.empty(x.size, bool) | True) * x).sum()",
+    ],
+)
+def test_kinds_of_results(body):
+    with uncompiled():
+        agrees(function(f"def f(x, y):\n    {body}\n"), (X, Y))
+
+
+BESIDE_FLOAT32 = [
+    "np.stack((x, x > 0))", "np.append(x > 0, x)", "np.array([x > 0, x])", "np.outer(x > 0, x)",
+    "(x > 0) @ np.outer(x, y)", "np.kron(x > 0, x[:2])", "np.einsum('i,j->ij', x > 0, x)", "np.sum(x, keepdims=True)",
+    "np.max(x, keepdims=True)", "x // (1 + (x > 0))", "x * (1 + (x > 0))",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", BESIDE_FLOAT32)
+def test_dtypes_beside_float32(expression):
+    x, y = X.astype(np.float32), Y.astype(np.float32)
+    with uncompiled():
+        value = nb.adjoint(function(f"def f(x, y):\n    return {expression}\n")).vjp(x, y).value
+    assert value.dtype == eval(expression, {"np": np, "x": x, "y": y}).dtype
