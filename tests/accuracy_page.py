@@ -33,8 +33,9 @@ FOOT = """
 
 Square roots, arithmetic and rounding are exact to half a unit. The incomplete gamma functions (`gammainc`, `gammaincc`)
 are integrals: their relative error is at most 2e-14 + 4e-16 |log y| of a share y; their inverses (`gammaincinv`,
-`gammainccinv`) are solved to the rounding errors of the shares. This page is generated from the rows that the tests
-run: `python tests/accuracy_page.py`.
+`gammainccinv`) are solved to the rounding errors of the shares. The same holds for those of the beta distribution
+(`betainc`, `betaincc`, and their inverses) and of Student's (`stdtr` within 3e-14, `stdtrit`). This page is generated
+from the rows that the tests run: `python tests/accuracy_page.py`.
 """
 
 

@@ -7,11 +7,12 @@ expressions again. Where a function is best differentiated through its value (``
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from ..backends.numba.compile import inline
-from ..ir.expr import Expr, Fn, both, either, eq, isnan, le, lt, ne, select
+from ..ir.expr import ZERO, Expr, Fn, both, const, either, eq, isnan, le, lt, ne, select
 from ..vmath import (
     beta,
     bits,
@@ -20,6 +21,7 @@ from ..vmath import (
     gamma_function,
     gamma_moments,
     hyperbolic,
+    incomplete_beta,
     incomplete_gamma,
     inverse_hyperbolic,
     psi,
@@ -208,6 +210,97 @@ gammainccinv = _own(
     "gammainccinv", incomplete_gamma, lambda a, p, y: (_place_by_shape(a, y), -1 / _gamma_density(a, y)), 2
 )
 
+
+# Those of the beta distribution with shapes a and b, and of Student's distribution.
+def _beta_moment_partials(m: Expr, n: Expr, a: Expr, b: Expr, x: Expr, y: Expr):
+    by_x = ((b - 1) / (1 - x) - (a - 1) / x) * y
+    by_x = by_x - (m / x) * beta_moment(m - 1, n, a, b, x) if m.value else by_x
+    by_x = by_x + (n / (1 - x)) * beta_moment(m, n - 1, a, b, x) if n.value else by_x
+    by_x = by_x if m.value or n.value else by_x + 1
+    return None, None, beta_moment(m + 1, n, a, b, x), beta_moment(m, n + 1, a, b, x), by_x
+
+
+beta_moment: Fn = Fn(
+    "beta_moment",
+    "beta_moment({0}, {1}, {2}, {3}, {4})",
+    _beta_moment_partials,
+    helpers={"beta_moment": incomplete_beta.beta_moment},
+)
+
+
+def _beta_density(a: Expr, b: Expr, x: Expr) -> Expr:
+    return exp(xlogy(a - 1, x) + xlog1py(b - 1, -x) - betaln(a, b))
+
+
+def _beta_slopes(a: Expr, b: Expr, x: Expr) -> tuple[Expr, Expr]:
+    """The derivatives of the share below x by a and by b, over the density."""
+    whole, total = beta_moment(0, 0, a, b, x), digamma(a + b)
+    by_a = beta_moment(1, 0, a, b, x) + (log(x) - digamma(a) + total) * whole
+    by_b = beta_moment(0, 1, a, b, x) + (log1p(-x) - digamma(b) + total) * whole
+    ends = either(eq(x, 0), eq(x, 1))
+    return select(ends, 0, by_a), select(ends, 0, by_b)
+
+
+def _beta_share(sign: int) -> Callable:
+    def partials(a: Expr, b: Expr, x: Expr, y: Expr):
+        density, (by_a, by_b) = sign * _beta_density(a, b, x), _beta_slopes(a, b, x)
+        ends = either(eq(x, 0), eq(x, 1))  # where the density may be infinite
+        return select(ends, 0, density * by_a), select(ends, 0, density * by_b), density
+
+    return partials
+
+
+def _beta_place(sign: int) -> Callable:
+    def partials(a: Expr, b: Expr, p: Expr, y: Expr):
+        by_a, by_b = _beta_slopes(a, b, y)
+        return -by_a, -by_b, sign / _beta_density(a, b, y)
+
+    return partials
+
+
+betainc = _own("betainc", incomplete_beta, _beta_share(1), 3, max_order=171)
+betaincc = _own("betaincc", incomplete_beta, _beta_share(-1), 3, max_order=171)
+betaincinv = _own("betaincinv", incomplete_beta, _beta_place(1), 3, max_order=171)
+betainccinv = _own("betainccinv", incomplete_beta, _beta_place(-1), 3, max_order=171)
+
+
+def student_log_density(df: Expr, t: Expr) -> Expr:
+    return -betaln(0.5 * df, 0.5) - 0.5 * log(df) - 0.5 * ((df + 1) * log1p(t * t / df))
+
+
+def _student_by_df(df: Expr, t: Expr) -> Expr:
+    """The derivative of the share below t, by that of the beta distribution with shapes df/2 and 1/2 below
+    ``x = df/(df + t^2)``, which is the share of both tails; 1 - x is nearly 0 where t is."""
+    near, rest, half, shape = t * t / (df + t * t), df / (df + t * t), 0.5 * df, const(0.5)
+    _, by_near = _beta_slopes(shape, half, near)
+    by_rest, _ = _beta_slopes(half, shape, rest)
+    moved = exp(0.5 * log(near) - half * log1p(t * t / df) - betaln(half, shape)) / df  # x moves with df
+    by_shape = select(
+        near < 0.5, -_beta_density(shape, half, near) * by_near, _beta_density(half, shape, rest) * by_rest
+    )
+    tail = 0.25 * by_shape + 0.5 * moved
+    at_0 = exp(student_log_density(df, ZERO)) * (0.5 * (digamma(half + 0.5) - digamma(half)) - 0.5 / df)
+    return select(eq(t, 0), t * at_0, select(t < 0, tail, -tail))
+
+
+stdtr = _own(
+    "stdtr",
+    incomplete_beta,
+    lambda df, t, y: (_student_by_df(df, t), exp(student_log_density(df, t))),
+    2,
+    max_order=171,
+)
+stdtrit = _own(
+    "stdtrit",
+    incomplete_beta,
+    lambda df, p, y: (
+        -_student_by_df(df, y) / exp(student_log_density(df, y)),
+        1 / exp(student_log_density(df, y)),
+    ),
+    2,
+    max_order=171,
+)
+
 # Products with logarithms, zero where the factor is.
 xlogy = _own("xlogy", exponential, lambda a, b, y: (log(b), select(eq(a, 0), 0, a / b)), 2)
 xlog1py = _own("xlog1py", exponential, lambda a, b, y: (log1p(b), select(eq(a, 0), 0, a / (1 + b))), 2)
@@ -215,6 +308,14 @@ xlog1py = _own("xlog1py", exponential, lambda a, b, y: (log1p(b), select(eq(a, 0
 
 # Normalised sinc, and its derivatives as one family: sinc_deriv(n, x).
 sinc_deriv: Fn = _special("sinc_deriv", lambda n, x, y: (None, sinc_deriv(n + 1, x)), 2)
+exprel_deriv: Fn = _own("exprel_deriv", special, lambda n, x, y: (None, exprel_deriv(n + 1, x)), 2)
+
+
+def exprel(x: Expr) -> Expr:
+    """``(exp(x) - 1)/x``."""
+    return exprel_deriv(0, x)
+
+
 sinc = _own("sinc", trigonometric, lambda x, y: sinc_deriv(1, x), finite=True)
 
 

@@ -71,3 +71,37 @@ def sinc_deriv(n, x):
             sin, cos = cos, -sin
             y = (sin - j * y) / z
     return type(x)(y * _power(_PI, k))
+
+
+@inline
+def exprel_deriv(n, x):
+    """The n-th derivative of ``(exp(x) - 1)/x``, for whole n >= 0: the integral of ``s^n*exp(s*x)`` from 0 to 1.
+    [4 ulp for n <= 4]
+
+    Near 0 by the series of Kummer's function M(n+1, n+2, x), whose terms are positive, also below 0 (NIST Digital
+    Library of Mathematical Functions, 13.2.2 and 13.2.39); else ``E(k) = (exp(x) - k*E(k-1))/x`` forwards.
+    """
+    v = np.float64(x)
+    k = np.int64(n)
+    if abs(v) < k + 1.0:
+        term, y = 1.0 / (k + 1.0), 0.0
+        j = 0.0
+        if v < 0.0:
+            term *= math.exp(v)
+            while term > 1e-18 * y:
+                y += term
+                j += 1.0
+                term *= -v / (k + 1.0 + j)
+        else:
+            power = 1.0
+            while term > 1e-18 * y:
+                y += term
+                j += 1.0
+                power *= v / j
+                term = power / (k + 1.0 + j)
+    else:
+        e = math.exp(v)
+        y = math.expm1(v) / v if e < math.inf else math.inf
+        for j in range(1, k + 1):
+            y = (e - j * y) / v
+    return type(x)(y)

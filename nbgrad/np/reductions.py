@@ -12,8 +12,9 @@ from ..core.registry import operators
 from ..errors import AttrError, DTypeError
 from .arrays import as_array, ndarray, stored
 from .creation import from_numpy_values
+from .elementwise import METHODS
 from .manipulation import expanded
-from .ufuncs import METHODS, UFUNCS
+from .ufuncs import UFUNCS
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "count_nonzero", "cumprod",
            "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "median", "min", "nanargmax", "nanargmin",

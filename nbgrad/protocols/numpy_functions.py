@@ -23,6 +23,7 @@ from ..backends.numba.internals import register_typeof
 from ..core.registry import operators
 from ..errors import AttrError, DTypeError, LostGradientError, ShapeError, TraceError
 from ..kernels import linear, shape
+from ..kernels.special_functions import SPECIAL, special_rule
 from ..operators.elementwise import Elementwise
 from ..operators.entry import lookup, public_name, store_out
 
@@ -95,11 +96,23 @@ def _operator(ufunc: np.ufunc) -> Callable | None:
     try:
         entry = lookup(_NAMES.get(name, name))
     except KeyError:
-        return None
+        in_table = name in SPECIAL and getattr(special, name, None) is ufunc
+        return _calls.setdefault(ufunc, _special(name)) if in_table else None
     rule = entry.rule
     if not isinstance(rule, Elementwise) or len(rule.operands) != ufunc.nin or ufunc.nout != 1 or rule.params:
         return None
     return _calls.setdefault(ufunc, entry.operator)
+
+
+def _special(name: str) -> Callable:
+    """An elementwise function of ``scipy.special`` that is no operator of the registry."""
+    rule = special_rule(name)
+
+    def call(*inputs) -> NDArray:
+        like = next(x._kind for x in inputs if isinstance(x, NDArray))
+        return rule.apply([x if isinstance(x, NDArray) else from_value(x, like=like) for x in inputs])
+
+    return call
 
 
 def array_ufunc(self: NDArray, ufunc: np.ufunc, method: str, *inputs, **kwargs):

@@ -13,13 +13,13 @@ from .exponential import log, log1p, log_parts
 from .gamma_function import gammaln, gammaln_parts
 from .psi import digamma
 
-__all__ = ["betaln"]
+__all__ = ["betaln", "stirling"]
 
 _HALF_LOG_2_PI = 0.5 * math.log(2.0 * math.pi)
 
 
 @inline
-def _stirling(x):
+def stirling(x):
     """What Stirling's formula leaves of log(gamma(x)), for x >= 10: sum of B(2j) / (2j*(2j-1)*x^(2j-1))."""
     i = 1.0 / x
     return i * horner(i * i, c.STIRLING)
@@ -52,7 +52,7 @@ def _of_positive(p, q):
         y, low = pair_product(a, a_low, p, -0.5)
         a, a_low = _log_share(q, p)
         a, a_low = pair_product(a, a_low, q, 0.0)
-        rest = (_HALF_LOG_2_PI - 0.5 * log(q)) + (_stirling(p) + (_stirling(q) - _stirling(t)))
+        rest = (_HALF_LOG_2_PI - 0.5 * log(q)) + (stirling(p) + (stirling(q) - stirling(t)))
     elif q >= 10.0:
         a, a_low = _log_share(q, p)
         y, low = pair_product(a, a_low, q, -0.5)
@@ -61,7 +61,7 @@ def _of_positive(p, q):
         a, a_low = pair_product(a, a_low, p, 0.0)
         y, low = pair_sum(y, low, a, a_low)
         a, a_low = gammaln_parts(p, rint(p))
-        rest = _stirling(q) - _stirling(t)
+        rest = stirling(q) - stirling(t)
     else:
         y, low = gammaln_parts(t, rint(t))
         a, a_low = gammaln_parts(q, rint(q))

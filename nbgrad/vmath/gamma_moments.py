@@ -20,10 +20,10 @@ import numpy as np
 
 from ..backends.numba.compile import inline
 
-__all__ = ["gamma_excess", "gamma_moment", "gamma_slope"]
+__all__ = ["FALL", "NODES", "WEIGHTS", "gamma_excess", "gamma_moment", "gamma_slope"]
 
-_FALL = 45.0
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+FALL = 45.0
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 @inline
@@ -48,15 +48,15 @@ def _reach(lower, a, x, log_x):
     """The u at which the exponent is about -45: Newton from the right of it, for minus the exponent is convex."""
     gap = a - x if lower else x - a
     curve = 2.0 * x / 3.0 if lower else x  # minus the exponent is at least gap*u + curve*u^2/2, below for u <= 1
-    u = 2.0 * _FALL / (gap + math.sqrt(gap * gap + 2.0 * _FALL * curve))
+    u = 2.0 * FALL / (gap + math.sqrt(gap * gap + 2.0 * FALL * curve))
     if lower:
-        far = (_FALL + x) / a
+        far = (FALL + x) / a
         u = u if u < far and u <= 1.0 else far
     else:
         u = min(u, math.log(x + 64.0) - log_x + 1.0)
     for _ in range(6):
         slope = a - x * math.exp(-u) if lower else math.exp(u + log_x) - a
-        u -= (-_exponent(lower, a, x, log_x, u) - _FALL) / slope
+        u -= (-_exponent(lower, a, x, log_x, u) - FALL) / slope
     return u
 
 
@@ -72,9 +72,9 @@ def _integral(n, p, q, lower, a, x):
         middle = done + half
         part = 0.0
         for k in range(np.uint64(20)):
-            r = middle + half * _NODES[k]
+            r = middle + half * NODES[k]
             u = r if lower else end - r
-            part += _WEIGHTS[k] * u**n * (p * u + q) * math.exp(_exponent(lower, a, x, log_x, u))
+            part += WEIGHTS[k] * u**n * (p * u + q) * math.exp(_exponent(lower, a, x, log_x, u))
         total += half * part
         done += 2.0 * half
     return total

@@ -19,20 +19,26 @@ from .gamma_function import gamma, gammaln
 from .gamma_moments import gamma_moment, is_lower
 from .quantile import ndtri
 
-__all__ = ["gammainc", "gammaincc", "gammainccinv", "gammaincinv"]
+__all__ = ["gammainc", "gammaincc", "gammainccinv", "gammaincinv", "log1p_less"]
 
 
 @inline
-def _log_less(a, x):
-    """``log(x/a) - (x - a)/a``, by the series of the logarithm in ``(x - a)/(x + a)`` where the two cancel."""
-    m = (x - a) / a
+def log1p_less(m):
+    """``log(1 + m) - m``, by the series of the logarithm in ``m/(2 + m)`` where the two cancel."""
     if not -0.5 < m < 1.0:
-        return math.log(x / a) - m
+        return math.log1p(m) - m
     r = m / (2.0 + m)
     square, total = r * r, 0.0
     for k in range(37, 1, -2):
         total = total * square + 1.0 / k
     return r * (2.0 * square * total - m)
+
+
+@inline
+def _log_less(a, x):
+    """``log(x/a) - (x - a)/a``."""
+    m = (x - a) / a
+    return log1p_less(m) if -0.5 < m < 1.0 else math.log(x / a) - m
 
 
 @inline

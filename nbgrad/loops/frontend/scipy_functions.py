@@ -5,30 +5,22 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 import numpy as np
 
 from ...backends.numba.wrapped_functions import address_of_c_function
-from ...ir.expr import Expr, Fn
-from ...kernels import scalar as vm
+from ...ir.expr import Fn
+from ...kernels.special_functions import SPECIAL
 from ..ir.functions import FUNCTIONS, ScalarFunction
 
 __all__ = ["known_ufunc"]
 
-#: The expressions of functions of scalars, by their names in ``scipy.special``.
-_EXPRESSIONS: dict[str, Fn | Callable[..., Expr]] = {
-    "betaln": vm.betaln, "cbrt": vm.cbrt, "digamma": vm.digamma, "erf": vm.erf, "erfc": vm.erfc,
-    "erfcinv": vm.erfcinv, "erfcx": vm.erfcx, "erfinv": vm.erfinv, "expit": vm.sigmoid, "expm1": vm.expm1,
-    "gamma": vm.gamma, "gammainc": vm.gammainc, "gammaincc": vm.gammaincc, "gammainccinv": vm.gammainccinv,
-    "gammaincinv": vm.gammaincinv, "gammaln": vm.gammaln, "log1p": vm.log1p, "log_expit": vm.log_sigmoid,
-    "log_ndtr": vm.log_ndtr, "ndtr": vm.ndtr, "ndtri": vm.ndtri, "psi": vm.digamma, "xlog1py": vm.xlog1py,
-    "xlogy": vm.xlogy,
-}  # fmt: skip
+#: The functions of scalars that generated code calls, by their names in ``scipy.special``.
+_EXPRESSIONS = {name: row.expression for name, row in SPECIAL.items() if isinstance(row.expression, Fn)}
 #: The types of their C functions, as Cython writes them.
-_OF_DOUBLES = (b"double (double, int __pyx_skip_dispatch)", b"double (double, double, int __pyx_skip_dispatch)")
+_OF_DOUBLES = tuple(f"double ({'double, ' * n}int __pyx_skip_dispatch)".encode() for n in (1, 2, 3))
 _Capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _Signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
 

@@ -1,0 +1,170 @@
+"""The elementwise functions of ``scipy.special`` that are made of the scalar functions here, by their names."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ..ir.expr import Expr, const, eq, le, lt, select, var
+from ..operators.elementwise import Elementwise, derived
+from . import scalar as vm
+
+__all__ = ["SPECIAL", "Special", "special_rule"]
+
+_NAN, _INF = const(math.nan), const(math.inf)
+
+
+def _entr(x: Expr) -> Expr:
+    return select(lt(x, 0), -_INF, -vm.xlogy(x, x))
+
+
+def _rel_entr(x: Expr, y: Expr) -> Expr:
+    inside = select(eq(x, 0), select(lt(y, 0), _INF, 0), select(le(y, 0), _INF, x * vm.log(x / y)))
+    return select(lt(x, 0), _INF, inside)
+
+
+def _kl_div(x: Expr, y: Expr) -> Expr:
+    inside = select(eq(x, 0), select(lt(y, 0), _INF, y), select(le(y, 0), _INF, x * vm.log(x / y) - x + y))
+    return select(lt(x, 0), _INF, inside)
+
+
+def _gamma_sign(x: Expr) -> Expr:
+    below = select(eq(vm.floor(x), x), _NAN, 1 - 2 * vm.floor_mod(vm.floor(x), 2))
+    return select(lt(x, 0), below, 1)
+
+
+def _beta(a: Expr, b: Expr) -> Expr:
+    return _gamma_sign(a) * _gamma_sign(b) * _gamma_sign(a + b) * vm.exp(vm.betaln(a, b))
+
+
+def _logit(p: Expr) -> Expr:
+    return select(vm.absolute(p - 0.5) < 0.25, 2 * vm.arctanh(2 * p - 1), vm.log(p) - vm.log1p(-p))
+
+
+def _huber(delta: Expr, r: Expr) -> Expr:
+    size = vm.absolute(r)
+    return select(lt(delta, 0), _INF, select(le(size, delta), 0.5 * (r * r), delta * (size - 0.5 * delta)))
+
+
+def _pseudo_huber(delta: Expr, r: Expr) -> Expr:
+    ratio = r / delta
+    return select(lt(delta, 0), _INF, select(eq(delta, 0), 0, r * r / (1 + vm.sqrt(1 + ratio * ratio))))
+
+
+class Special(NamedTuple):
+    """A function of SciPy's: the names of its arguments, its expression, and what it is."""
+
+    arguments: str
+    expression: Callable[..., Expr]
+    what: str
+
+
+#: The functions, by SciPy's names.
+SPECIAL: dict[str, Special] = {
+    "betainc": Special(
+        "a b x", vm.betainc, "The regularised incomplete beta function: the share of the beta distribution below x"
+    ),
+    "betaincc": Special(
+        "a b x", vm.betaincc, "The complement of ``betainc``: the share of the beta distribution above x"
+    ),
+    "betainccinv": Special("a b y", vm.betainccinv, "The inverse of ``betaincc`` in its last argument"),
+    "betaincinv": Special("a b y", vm.betaincinv, "The inverse of ``betainc`` in its last argument"),
+    "beta": Special("a b", _beta, "The beta function"),
+    "betaln": Special("a b", vm.betaln, "The logarithm of the absolute beta function"),
+    "boxcox": Special(
+        "x power",
+        lambda x, power: vm.log(x) * vm.exprel(power * vm.log(x)),
+        "The Box-Cox transform ``(x**power - 1)/power``, ``log(x)`` for the power 0",
+    ),
+    "boxcox1p": Special(
+        "x power", lambda x, power: vm.log1p(x) * vm.exprel(power * vm.log1p(x)), "The Box-Cox transform of ``1 + x``"
+    ),
+    "cbrt": Special("x", vm.cbrt, "The cube root"),
+    "chdtr": Special(
+        "v x",
+        lambda v, x: vm.gammainc(0.5 * v, 0.5 * x),
+        "The share of the chi-square distribution with v degrees of freedom below x",
+    ),
+    "chdtrc": Special(
+        "v x",
+        lambda v, x: vm.gammaincc(0.5 * v, 0.5 * x),
+        "The share of the chi-square distribution with v degrees of freedom above x",
+    ),
+    "chdtri": Special(
+        "v p",
+        lambda v, p: 2 * vm.gammainccinv(0.5 * v, p),
+        "The x above which the chi-square distribution has the share p",
+    ),
+    "cosm1": Special("x", lambda x: -2 * vm.sin(0.5 * x) * vm.sin(0.5 * x), "``cos(x) - 1``, precise where x is small"),
+    "digamma": Special("x", vm.digamma, "The derivative of ``gammaln``"),
+    "entr": Special("x", _entr, "``-x*log(x)``: 0 at 0, minus infinity below it"),
+    "erf": Special("x", vm.erf, "The error function"),
+    "erfc": Special("x", vm.erfc, "``1 - erf(x)``, precise where it is small"),
+    "erfcinv": Special("y", vm.erfcinv, "The inverse of ``erfc``"),
+    "erfcx": Special("x", vm.erfcx, "``exp(x**2)*erfc(x)``"),
+    "erfinv": Special("y", vm.erfinv, "The inverse of ``erf``"),
+    "exp10": Special("x", lambda x: vm.power(const(10.0), x), "``10**x``"),
+    "exp2": Special("x", lambda x: vm.power(const(2.0), x), "``2**x``"),
+    "expit": Special("x", vm.sigmoid, "The logistic function ``1/(1 + exp(-x))``"),
+    "expm1": Special("x", vm.expm1, "``exp(x) - 1``, precise where x is small"),
+    "exprel": Special("x", vm.exprel, "``(exp(x) - 1)/x``, 1 at 0"),
+    "fdtr": Special(
+        "dfn dfd x",
+        lambda dfn, dfd, x: vm.betainc(0.5 * dfn, 0.5 * dfd, dfn * x / (dfd + dfn * x)),
+        "The share of the F distribution with dfn and dfd degrees of freedom below x",
+    ),
+    "fdtrc": Special(
+        "dfn dfd x",
+        lambda dfn, dfd, x: vm.betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
+        "The share of the F distribution with dfn and dfd degrees of freedom above x",
+    ),
+    "gamma": Special("x", vm.gamma, "The gamma function"),
+    "gammainc": Special(
+        "a x",
+        vm.gammainc,
+        "The regularised lower incomplete gamma function: the share of the gamma distribution below x",
+    ),
+    "gammaincc": Special(
+        "a x", vm.gammaincc, "The complement of ``gammainc``: the share of the gamma distribution above x"
+    ),
+    "gammainccinv": Special("a y", vm.gammainccinv, "The inverse of ``gammaincc`` in its last argument"),
+    "gammaincinv": Special("a y", vm.gammaincinv, "The inverse of ``gammainc`` in its last argument"),
+    "gammaln": Special("x", vm.gammaln, "The logarithm of the absolute gamma function"),
+    "gammasgn": Special("x", _gamma_sign, "The sign of the gamma function; its derivative is 0"),
+    "huber": Special("delta r", _huber, "Huber's loss: ``r**2/2``, linear where r is larger than delta"),
+    "kl_div": Special("x y", _kl_div, "``x*log(x/y) - x + y``"),
+    "log1p": Special("x", vm.log1p, "``log(1 + x)``, precise where x is small"),
+    "log_expit": Special("x", vm.log_sigmoid, "The logarithm of ``expit``"),
+    "log_ndtr": Special("x", vm.log_ndtr, "The logarithm of ``ndtr``, precise in both tails"),
+    "loggamma": Special(
+        "x", lambda x: select(lt(x, 0), _NAN, vm.gammaln(x)), "The logarithm of the gamma function, of positive numbers"
+    ),
+    "logit": Special("p", _logit, "``log(p/(1 - p))``"),
+    "ndtr": Special("x", vm.ndtr, "The share of the standard normal distribution below x"),
+    "ndtri": Special("p", vm.ndtri, "The inverse of ``ndtr``"),
+    "pdtr": Special(
+        "k m",
+        lambda k, m: vm.gammaincc(vm.floor(k) + 1, m),
+        "The probability of at most k events, of m expected ones: the Poisson distribution",
+    ),
+    "pdtrc": Special(
+        "k m", lambda k, m: vm.gammainc(vm.floor(k) + 1, m), "The probability of more than k events, of m expected ones"
+    ),
+    "pseudo_huber": Special(
+        "delta r", _pseudo_huber, "The smooth form of Huber's loss, ``delta**2*(sqrt(1 + (r/delta)**2) - 1)``"
+    ),
+    "psi": Special("x", vm.digamma, "The derivative of ``gammaln``"),
+    "rel_entr": Special("x y", _rel_entr, "``x*log(x/y)``"),
+    "stdtr": Special("df t", vm.stdtr, "The share of Student's distribution with df degrees of freedom below t"),
+    "stdtrit": Special("df p", vm.stdtrit, "The t below which Student's distribution has the share p"),
+    "xlog1py": Special("x y", vm.xlog1py, "``x*log(1 + y)``, 0 where x is 0"),
+    "xlogy": Special("x y", vm.xlogy, "``x*log(y)``, 0 where x is 0"),
+}
+
+
+def special_rule(name: str) -> Elementwise:
+    """The rule of a function of the table."""
+    count = len(SPECIAL[name].arguments.split())
+    operands = [var(f"x{k}") for k in range(count)]
+    return derived(name, SPECIAL[name].expression(*operands), count, 0, ints=False)
