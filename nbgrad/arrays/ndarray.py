@@ -198,7 +198,7 @@ class NDArray:
                 f"format {spec!r} is for arrays of one element, this one has the shape {self._shape}; write "
                 "np.array2string(x.asnumpy(), ...) for others"
             )
-        return format(self.item(), spec)
+        return format(self._view().item(), spec)  # a string: no gradient is lost
 
     def __len__(self) -> int:
         if not self._shape:
@@ -236,11 +236,13 @@ class NDArray:
     def __iter__(self):
         return (self[k] for k in range(len(self)))
 
-    def _before_write(self, recorded: bool) -> None:
-        """Raise if a write, of a recorded value or not, would change arrays on other memory that must not be."""
+    def _write(self, recorded: bool, change: Callable[[], Any]) -> None:
+        """Let `change` write into this array, values that are recorded or not. Other classes also change arrays on
+        other memory then, or raise first if those must not be changed."""
+        change()
 
-    def _after_write(self, written: np.ndarray | None = None) -> None:
-        """Update arrays on other memory after elements at these positions, or all, were written."""
+    def _update_views(self) -> None:
+        """Update arrays on other memory that are views of this one, after a write."""
 
     __hash__ = object.__hash__
 

@@ -20,7 +20,8 @@ from .launch import Kind, kind_of
 from .ndarray import NDArray, from_value, wrap
 
 __all__ = ["MemoryOwners", "References", "alias", "from_numpy", "has_moved", "is_exported", "mark_moved",
-           "memory_owners", "memory_sharers", "on_memory", "register_owner", "snapshot"]  # fmt: skip
+           "memory_owners", "memory_sharers", "note_write", "on_memory", "register_owner", "snapshot",
+           "update_sharers"]  # fmt: skip
 
 _new = object.__new__
 _ref = weakref.ref
@@ -53,14 +54,16 @@ class References(list):
 class MemoryOwners(References):
     """The owners of a memory besides the tape: weak references to its arrays, and whether other libraries have it.
 
-    `detached` is whether arrays with the same elements have them from elsewhere on the tape.
+    `detached` is whether arrays with the same elements have them from elsewhere on the tape; `kept` an array that lives
+    as long as the memory, since writes into it change arrays elsewhere.
     """
 
-    __slots__ = ("detached", "lent")
+    __slots__ = ("detached", "kept", "lent")
 
     def __init__(self) -> None:
         super().__init__(64)
         self.lent = self.detached = False
+        self.kept: NDArray | None = None
 
 
 def memory_owners(x: NDArray) -> MemoryOwners:
@@ -113,6 +116,20 @@ def alias(x: NDArray, buf, shape: tuple[int, ...], node=None, kind: Kind | None 
     if len(owners) > owners.enough:
         owners.prune()
     return y
+
+
+def note_write(x: NDArray) -> None:
+    """Note that an operator wrote into the memory of `x`: its version, and arrays elsewhere that are views of it."""
+    x._cell[0] += 1
+    x._update_views()
+    update_sharers(x)
+
+
+def update_sharers(x: NDArray) -> None:
+    """After a write, update arrays elsewhere that are views of arrays of other classes on the memory of `x`."""
+    for y in memory_sharers(x) if x.__class__ is NDArray else ():
+        if y.__class__ is not NDArray:
+            y._update_views()
 
 
 def mark_moved(x: NDArray) -> None:

@@ -139,6 +139,7 @@ def publish_gradients(found: dict[Leaf, Any], borrowed: set) -> None:
                 copy(buf, grad._buf)
             cell[0] += 1
             leaf.fresh = True
+            grad._update_views()
             return
         cells: list[list] = []
         replaced: list[tuple] = []
@@ -166,6 +167,8 @@ def publish_gradients(found: dict[Leaf, Any], borrowed: set) -> None:
             _publish(others, step)
         else:
             deque(step, 0)
+        for leaf in found:
+            leaf.grad._update_views()
 
 
 def _publish(others: list[tuple[Leaf, Any]], step: chain) -> None:

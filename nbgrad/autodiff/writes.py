@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arrays.launch import address, cast_into, kind_of
 from ..arrays.ndarray import NDArray, from_host_values, wrap
-from ..arrays.sharing import is_exported, mark_moved, memory_owners, memory_sharers, register_owner
+from ..arrays.sharing import is_exported, mark_moved, memory_owners, memory_sharers, register_owner, update_sharers
 from ..core.context import CPU0
 from ..core.conventions import MXNET
 from ..core.dtypes import float32, int64
@@ -148,6 +148,7 @@ def overwrite(target: NDArray, value: NDArray) -> None:
     cast_into(value._buf, value._kind, target._buf, target._kind)
     target._cell[0] += 1
     if not recorded:
+        update_sharers(target)
         return
     target._node = value._node
     for x in others:

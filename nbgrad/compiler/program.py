@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays.launch import Kind, copy, kind_of
 from ..arrays.ndarray import NDArray, from_value, wrap, zeros
-from ..arrays.sharing import on_memory
+from ..arrays.sharing import note_write, on_memory
 from ..autodiff import tape
 from ..autodiff.constants import constant
 from ..autodiff.state import state
@@ -206,7 +206,7 @@ class Program:
         for target, new in zip(self.updated, outs[self.count :]):
             x = leaves[target] if isinstance(target, int) else target
             copy(new, x._buf)
-            x._cell[0] += 1
+            note_write(x)
 
     def call_original(self, inside: Sequence[NDArray]) -> Any:
         """Call the original function on these arrays."""

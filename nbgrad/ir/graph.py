@@ -381,7 +381,8 @@ def _concrete() -> str:
 
 IN_PLACE = (
     "a traced function writes into an array (x[...] = ..., +=, out=, attach_grad and backward): under jit arrays do "
-    "not change; compute a new one (nd.where, nd.concat, x = x + y), return it, and get gradients by nbgrad.grad"
+    "not change; compute a new one (nd.where, nd.concat, x = x + y, and of nbgrad.np x.at[key].set(y)), return it, and "
+    "get gradients by nbgrad.grad"
 )
 
 

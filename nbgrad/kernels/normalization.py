@@ -17,6 +17,7 @@ import numpy as np
 
 from ..arrays.launch import cast_into
 from ..arrays.ndarray import NDArray, wrap
+from ..arrays.sharing import note_write
 from ..autodiff import tracing
 from ..autodiff.state import state
 from ..backends import threads
@@ -229,7 +230,7 @@ def BatchNorm(
             else:
                 values = moving._view()
                 values[...] = momentum * values + (1 - momentum) * batch._view()
-            moving._cell[0] += 1
+            note_write(moving)
         return [y, mean, rsqrt(variance + eps)] if output_mean_var else y
     mean, rstd = cast(moving_mean.detach(), kind), rsqrt(cast(moving_var.detach(), kind) + eps)
     scale = rstd * gamma

@@ -14,6 +14,7 @@ from functools import cache
 from ..arrays import templates
 from ..arrays.launch import Kind
 from ..arrays.ndarray import wrap
+from ..arrays.sharing import note_write
 from ..autodiff import tracing
 from ..autodiff.constants import NoDerivative, as_constants, carries_gradient
 from ..autodiff.state import state
@@ -112,7 +113,7 @@ def _update(
         elif out is not weight_:
             out._buf[:] = new._buf
         for x in written:
-            x._cell[0] += 1
+            note_write(x)
         if carries:
             as_constants([target], (weight_, grad), NoDerivative(name))
         return target

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays.launch import cast_into, fill
 from ..arrays.ndarray import NDArray, from_host_values
-from ..arrays.sharing import alias
+from ..arrays.sharing import alias, update_sharers
 from ..autodiff import tape, tracing
 from ..autodiff.cotangents import own_cotangent
 from ..autodiff.observers import observers
@@ -410,6 +410,7 @@ def setitem(self: NDArray, key, value) -> None:
         block = self if numpy_key is ... else _together(self, list(numpy_key))
         if block is not None and _write_there(block, value):
             self._cell[0] += 1
+            update_sharers(self)
             return
     source = value._view() if isinstance(value, NDArray) else value
     try:
@@ -427,6 +428,8 @@ def setitem(self: NDArray, key, value) -> None:
             raise
         raise ShapeError(f"assignment: {err}") from None
     self._cell[0] += 1
+    if len(self._cell) > 1:
+        update_sharers(self)
 
 
 def _together(x: NDArray, items: list) -> NDArray | None:

@@ -14,7 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
-from . import calculus, creation, linalg, manipulation, products, random, reductions, selection, sets, standard, writing
+from . import (
+    applying,
+    calculus,
+    creation,
+    linalg,
+    manipulation,
+    products,
+    random,
+    reductions,
+    selection,
+    sets,
+    standard,
+    writing,
+)
 from .arrays import as_nd, as_np, ndarray
 from .methods import attach as _attach
 from .ufuncs import UFUNCS as _UFUNCS
@@ -41,10 +54,15 @@ if TYPE_CHECKING:  # for type checkers, which do not see the names that are adde
     def __getattr__(name: str) -> Any: ...
 
 
+_MODULES = (
+    applying, creation, manipulation, selection, reductions, products, calculus, sets, standard, writing,
+)  # fmt: skip
+
+
 def _fill() -> None:
     names = globals()
-    for module in (creation, manipulation, selection, reductions, products, calculus, sets, standard, writing):
-        for name in sorted({*module.__all__} - {"axis_of", "expanded", "from_numpy_values", "together"}):
+    for module in _MODULES:
+        for name in sorted({*module.__all__} - {"Flat", "axis_of", "expanded", "from_numpy_values", "together"}):
             function = names[name] = getattr(module, name)
             __all__.append(name)
             if hasattr(_numpy, name) and "Parameters\n" not in function.__doc__ and "``numpy." not in function.__doc__:
@@ -64,6 +82,11 @@ def shape(a: Any) -> tuple[int, ...]:
 def __array_namespace_info__() -> standard.Info:
     """What there is, as the Python array API standard asks for it."""
     return standard.Info()
+
+
+def isscalar(element: Any) -> Any:
+    """Whether something is a number: Python's, NumPy's, or a single element of an array. As ``numpy.isscalar``."""
+    return _numpy.isscalar(element) or (isinstance(element, ndarray) and not element.shape)
 
 
 def ndim(a: Any) -> int:
@@ -94,6 +117,7 @@ __all__ += [
     "int8",
     "int32",
     "int64",
+    "isscalar",
     "nan",
     "ndim",
     "newaxis",

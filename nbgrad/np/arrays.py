@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays.launch import Kind, kind_of
 from ..arrays.ndarray import NDArray, from_value
+from ..arrays.sharing import memory_owners
 from ..autodiff.constants import carries_gradient
 from ..autodiff.state import recording
 from ..core.context import current_context
@@ -81,6 +82,10 @@ class ndarray(NDArray):
         """How many bytes it is to the next element along each axis, of the array as it is here."""
         return tuple([n * self.itemsize for n in strides_of(self._shape)])
 
+    def __hash__(self) -> int:
+        """That of the number, of a single element: equal ones are the same to sets and dictionaries."""
+        return object.__hash__(self) if self._shape or self._kind.traced else hash(self._view().item())
+
     def __repr__(self) -> str:
         return repr(self._view())
 
@@ -127,7 +132,10 @@ def as_np(x: NDArray) -> ndarray:
 
 def as_nd(x: NDArray) -> NDArray:
     """An array as one of :mod:`nbgrad.nd`, on the same memory; recorded."""
-    return reinterpreted(x, MXNET)
+    found = reinterpreted(x, MXNET)
+    if getattr(x, "_source", None) is not None:  # writes change what `x` is a view of
+        memory_owners(x).kept = x
+    return found
 
 
 def as_array(value: Any, op: str, like: Kind | None = None, dtype: Any = None) -> ndarray:
@@ -186,5 +194,12 @@ def with_common_dtype(name: str, *values: Any) -> list[ndarray]:
 
 
 def stored(result: NDArray, out: ndarray | None, op: str) -> Any:
-    """`result`, or `out` after it was stored there."""
-    return result if out is None else store_out(result, out, op)
+    """`result`, or `out` after it was stored there: broadcast, and cast to a dtype of the same kind."""
+    if out is None:
+        return result
+    if isinstance(out, ndarray) and isinstance(result, ndarray):
+        if result.dtype != out.dtype and np.can_cast(result.dtype, out.dtype, "same_kind"):
+            result = result.astype(out.dtype)
+        if result.shape != out.shape and np.broadcast_shapes(result.shape, out.shape) == out.shape:
+            result = operators["broadcast_to"].call(result, shape=out.shape)
+    return store_out(result, out, op)

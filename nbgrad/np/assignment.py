@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ from .arrays import is_recorded, ndarray
 from .at import At
 from .views import copies_of, source_of
 
-__all__ = ["after_write", "before_write", "check_index", "setitem", "single_bool"]
+__all__ = ["check_index", "setitem", "single_bool", "update_views", "write"]
 
 
 def single_bool(key: Any) -> bool | None:
@@ -58,28 +60,29 @@ def setitem(self: ndarray, key, value) -> None:
     if truth is False:
         return
     key = ... if truth else key
-    before_write(self, is_recorded(value))
-    written = _store(self, key, value)
     if _linked(self):
-        after_write(self, At(self)[key].positions if written is None else written)
+        positions = At(self)[key].positions
+        write(self, is_recorded(value), lambda: _store(self, key, value), positions)
+    else:
+        _store(self, key, value)
+        update_views(self)  # that another thread made meanwhile
 
 
-def _store(x: ndarray, key: Any, value: Any) -> np.ndarray | None:
-    """Set elements of an array, and of those on its memory; the positions of these elements if they are at hand."""
+def _store(x: ndarray, key: Any, value: Any) -> None:
+    """Set elements of an array, and of those on its memory."""
     whole = subscript.is_whole(key)
     lent = is_exported(x) and whole  # what another library sees must stay where it is
     if recording() and (on_tape(x) or (is_recorded(value) and not lent)):
         given = reinterpreted(value, x._kind.conventions) if isinstance(value, NDArray) else value
         elements = At(x)[key]
         redefine(x, reinterpreted(elements.set(given), x._kind.conventions), elements.positions)
-        return elements.positions
+        return
     leave_to_tape(x)
     subscript.setitem(x, key, value)
     if whole and not (recording() and is_recorded(value)):  # nothing is left of a history
         for y in (x, *overlapping(x)):
             if 0 <= element_offset(y, x) <= x._buf.size - y._buf.size and not is_variable(y):
                 y._node = None
-    return None
 
 
 def _plain(value: Any) -> bool:
@@ -107,8 +110,8 @@ def _among(x: NDArray, arrays: list[NDArray]) -> bool:
     return any(x is y for y in arrays)
 
 
-def before_write(x: ndarray, recorded: bool) -> None:
-    """Raise if a write into an array would change one that must not be written.
+def write(x: ndarray, recorded: bool, change: Callable[[], Any], written: np.ndarray | None = None) -> None:
+    """Write into an array by `change`, elements at these positions, or all, and into its views, and what it is one of.
 
     Raises
     ------
@@ -118,7 +121,19 @@ def before_write(x: ndarray, recorded: bool) -> None:
         While recording, if it is a view of a marked variable, or of memory that another library has.
     """
     if not _linked(x):
+        change()
         return
+    _check_views(x, recorded)
+    try:
+        change()
+        _update(x, written)
+    except BaseException:  # also when a signal interrupts it: its views have what it has
+        with suppress(Exception):
+            _update(x)
+        raise
+
+
+def _check_views(x: ndarray, recorded: bool) -> None:
     if any((source := source_of(y)) and source.readonly for y in (x, *overlapping(x))):
         raise ValueError(
             "assignment destination is read-only: what broadcast_to and diagonal give are views of other arrays in "
@@ -133,10 +148,13 @@ def before_write(x: ndarray, recorded: bool) -> None:
             raise NBGradError(IN_GRAPH + SHARED.format(shape=y._shape))
 
 
-def after_write(x: ndarray, written: np.ndarray | None = None) -> None:
-    """Update the views of an array, and what it is a view of, after a write of elements at these positions, or all."""
-    if not _linked(x):
-        return
+def update_views(x: ndarray) -> None:
+    """Update the views of an array, and what it is a view of, after a write."""
+    if _linked(x):
+        _update(x)
+
+
+def _update(x: ndarray, written: np.ndarray | None = None) -> None:
     queue: list[tuple[Any, np.ndarray]] = [(x, np.arange(x.size) if written is None else written)]
     done: list[NDArray] = [x]
     for y, places in queue:  # which grows

@@ -17,9 +17,9 @@ from ..operators.cast import cast
 from .arrays import as_array, ndarray, stacked, with_common_dtype
 from .manipulation import expanded
 
-__all__ = ["arange", "array", "asarray", "empty", "empty_like", "eye", "from_numpy_values", "full", "full_like",
-           "geomspace", "identity", "indices", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "vander",
-           "zeros", "zeros_like"]  # fmt: skip
+__all__ = ["arange", "array", "asanyarray", "asarray", "ascontiguousarray", "empty", "empty_like", "eye",
+           "from_numpy_values", "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace",
+           "meshgrid", "ones", "ones_like", "tri", "vander", "zeros", "zeros_like"]  # fmt: skip
 
 
 def from_numpy_values(values: np.ndarray, dtype: Any = None, device: Context | None = None) -> ndarray:
@@ -47,6 +47,17 @@ def array(object, dtype=None, *, copy: bool | None = True, ndmin: int = 0, devic
             values = np.array(values, as_dtype(dtype).np)
         found = from_value(values, dtype=dtype, ctx=usable(device), conventions=NUMPY)
     return found.reshape((1,) * (ndmin - found.ndim) + found.shape) if found.ndim < ndmin else found
+
+
+def asanyarray(a, dtype=None, order=None, *, device: Context | None = None, copy: bool | None = None) -> ndarray:
+    """As :func:`asarray`."""
+    return asarray(a, dtype, copy=copy, device=device)
+
+
+def ascontiguousarray(a, dtype=None) -> ndarray:
+    """As :func:`asarray`, with one axis at least: arrays are contiguous here."""
+    x = asarray(a, dtype)
+    return x if x.ndim else x.reshape(1)
 
 
 def asarray(a, dtype=None, *, copy: bool | None = None, device: Context | None = None) -> ndarray:
@@ -170,7 +181,8 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy") -> tuple[ndarray, ...]
         order = list(range(len(arrays)))
         if indexing == "xy" and len(order) > 1:
             order[:2] = 1, 0
-        return tuple(
-            x.reshape(tuple(-1 if m == order[k] else 1 for m in range(len(arrays)))) for k, x in enumerate(arrays)
-        )
+        shapes = [tuple(-1 if m == order[k] else 1 for m in range(len(arrays))) for k in range(len(arrays))]
+        return tuple(x.reshape(shape, copy=copy or None) for x, shape in zip(arrays, shapes, strict=True))
+    if not copy:
+        raise ValueError("meshgrid: copy=False gives views of the arguments, with sparse=True alone; use copy=True")
     return tuple(operators["meshgrid"].call(*arrays, indexing=indexing)) if arrays else ()

@@ -13,7 +13,7 @@ from ..core.registry import operators
 from ..errors import AttrError, ShapeError
 from ..kernels.shape import reshape as _to_shape
 from .arrays import as_array, ndarray, stored, with_common_dtype
-from .views import viewing
+from .views import source_of, viewing
 
 __all__ = ["append", "array_split", "atleast_1d", "atleast_2d", "atleast_3d", "axis_of", "block",
            "broadcast_arrays", "broadcast_to", "column_stack", "concat", "concatenate", "dsplit",
@@ -40,31 +40,37 @@ def together(name: str, arrays: Sequence) -> list[ndarray]:
 # Shapes.
 
 
+def _in_order(name: str, call: Callable, x: ndarray, shape: Any, order: str) -> ndarray:
+    """A reshape that takes the elements row by row, or, as in Fortran, column by column."""
+    if order in ("A", "K") and source_of(x) is not None:
+        raise AttrError(f"{name}: order={order!r} of a view depends on how NumPy stores it; give 'C' or 'F'")
+    if order not in ("A", "C", "F", *("K" if name == "ravel" else "")):
+        raise AttrError(f"{name}: order must be 'C', 'F' or 'A', got {order!r}")
+    return transpose(call(transpose(x), shape[::-1])) if order == "F" else call(x, shape)
+
+
 def reshape(a, /, shape, order="C", *, copy=None) -> ndarray:
     """The elements in another shape; one length may be -1: what is left. On the same memory."""
     x = as_array(a, "reshape")
-    if order not in ("C", "A"):
-        raise AttrError(f"reshape: order='C' alone is supported, got {order!r}")
     wanted = tuple(index(n) for n in shape) if isinstance(shape, tuple | list) else (index(shape),)
     free = [k for k, n in enumerate(wanted) if n == -1]
     known = math.prod(n for n in wanted if n != -1)
     if len(free) > 1 or any(n < -1 for n in wanted) or (free and (known == 0 or x.size % known)):
         raise ShapeError(f"reshape: an array of shape {x.shape} cannot be given the shape {wanted}")
     lengths: Any = tuple(x.size // known if n == -1 else n for n in wanted)
-    found: Any = _to_shape(x, lengths)
+    found = _in_order("reshape", _reshaped, x, lengths, order)
+    if copy is False and found._cell is not x._cell and source_of(found) is None and x.size and not x._kind.traced:
+        raise ValueError("reshape: a copy is needed, which copy=False forbids; use copy=None")
     return found.copy() if copy else found
 
 
 def ravel(a, order="C") -> ndarray:
     """The elements in one axis, on the same memory."""
-    if order not in ("C", "A", "K"):
-        raise AttrError(f"ravel: order='C' alone is supported, got {order!r}")
-    found: Any = _to_shape(x := as_array(a, "ravel"), (x.size,))
-    return found
+    return _in_order("ravel", _raveled, x := as_array(a, "ravel"), (x.size,), order)
 
 
-reshape = viewing(reshape, lambda x, shape, order="C", *, copy=None: np.reshape(x, shape))
-ravel = viewing(ravel, lambda x, order="C": np.ravel(x))
+_reshaped: Any = viewing(_to_shape, np.reshape)
+_raveled: Any = viewing(_to_shape, lambda x, shape: np.ravel(x))
 
 
 def transpose(a, axes=None) -> ndarray:
@@ -238,7 +244,8 @@ def block(arrays) -> ndarray:
         x = as_array(item, "block")
         return reshape(x, (1,) * (total - x.ndim) + x.shape)
 
-    return joined(arrays, -depth(arrays))
+    found = joined(arrays, -depth(arrays))
+    return found if isinstance(arrays, list) else found.copy()
 
 
 def append(arr, values, axis=None) -> ndarray:

@@ -15,12 +15,14 @@ from ..errors import DTypeError, LostGradientError
 from ..kernels import creation as _creation
 from ..kernels import subscript
 from ..protocols import in_place
-from . import linalg, manipulation, products, reductions, selection
+from . import linalg, manipulation, products, reductions, selection, writing
 from .arrays import as_np, ndarray
-from .assignment import after_write, before_write, check_index, setitem, single_bool
+from .assignment import check_index, setitem, single_bool, update_views, write
 from .at import At
+from .special import of_ufunc
 from .ufuncs import UFUNCS
 from .views import view
+from .writing import Flat
 
 __all__ = ["attach"]
 
@@ -28,6 +30,24 @@ __all__ = ["attach"]
 def _reshape(self: ndarray, *shape, order="C", copy=None) -> ndarray:
     """The elements in another shape; see ``np.reshape``."""
     return manipulation.reshape(self, shape[0] if len(shape) == 1 else shape, order, copy=copy)
+
+
+def _view_of(self: ndarray, dtype=None) -> ndarray:
+    """The same elements as another array."""
+    if dtype is not None and np.dtype(dtype) != self.dtype:
+        raise DTypeError(f"view: memory of {self.dtype} cannot be seen as {np.dtype(dtype)}; convert it with astype")
+    return self[...]
+
+
+def _rounded(self: ndarray, ndigits: int | None = None) -> Any:
+    """``round(x)``: the nearest whole number, an int for a single element as in Python; it is constant."""
+    if ndigits is None and not self._shape and not self._kind.traced:
+        return round(self._view().item())
+    return selection.round(self, ndigits or 0)
+
+
+def _set_flat(self: ndarray, values: Any) -> None:
+    Flat(self)[...] = values
 
 
 def _transpose(self: ndarray, *axes) -> ndarray:
@@ -85,20 +105,20 @@ def _getitem(self: ndarray, key) -> Any:
         elif not (part.__class__ is int or part.__class__ is slice or part is None or isinstance(part, np.integer)):
             basic = False
             check_index(part)
+    version = self._cell[0]
     found = subscript.getitem(self, key)
     if not basic:
         return found
     if not found._shape and number:
         shared = found._cell is self._cell
         return wrap(found._buf.copy(), (), found._kind, found._node) if shared else found
-    return view(found, self, lambda x: x[key])
+    return view(found, self, lambda x: x[key], version=version)
 
 
 def _array_ufunc(self: ndarray, ufunc: np.ufunc, method: str, *inputs, **kwargs) -> Any:
     """NumPy's ufuncs of arrays of this class: the functions of this package."""
     known = UFUNCS.get(ufunc.__name__) if getattr(np, ufunc.__name__, None) is ufunc else None
-    if ufunc in _PRODUCTS:
-        known = _PRODUCTS[ufunc]
+    known = known or _PRODUCTS.get(ufunc) or of_ufunc(ufunc)
     if known is None:
         own = getattr(np, ufunc.__name__, None) is ufunc
         name = f"numpy.{ufunc.__name__}" if own else f"{ufunc.__name__}, a ufunc of another library,"
@@ -187,13 +207,15 @@ def attach(names: dict[str, Any]) -> None:
     more: dict[str, Any] = {
         "T": property(lambda self: manipulation.transpose(self), doc="The axes in reverse order."),
         "mT": property(lambda self: manipulation.swapaxes(self, -1, -2), doc="The last two axes exchanged."),
-        "flat": property(lambda self: iter(manipulation.ravel(self)), doc="An iterator over all elements."),
+        "flat": property(Flat, _set_flat, doc="All elements, in one row: to iterate over, to index and to write."),
+        "put": writing.put,
+        "view": _view_of,
         "real": property(lambda self: self, doc="The array itself."),
         "at": property(At, doc="Arrays with some elements changed: ``x.at[key].set(values)``."),
         "device": property(lambda self: self.ctx, doc="The device."),
         "ptp": reductions.ptp,
-        "conj": lambda self: UFUNCS["conj"](self),
-        "conjugate": lambda self: UFUNCS["conj"](self),
+        "conj": lambda self: self,
+        "conjugate": lambda self: self,
         "flatten": lambda self, order="C": manipulation.ravel(self, order).copy(),
         "fill": _fill,
         "reshape": _reshape,
@@ -204,8 +226,8 @@ def attach(names: dict[str, Any]) -> None:
         "tolist": _tolist,
         "__getitem__": _getitem,
         "__setitem__": setitem,
-        "_before_write": before_write,
-        "_after_write": after_write,
+        "_write": write,
+        "_update_views": update_views,
         "__matmul__": lambda self, other: products.matmul(self, other),
         "__rmatmul__": lambda self, other: products.matmul(other, self),
         "__imatmul__": in_place.operator("matmul", lambda self, other: products.matmul(self, other)),
@@ -213,7 +235,7 @@ def attach(names: dict[str, Any]) -> None:
         "to_device": lambda self, device, /, *, stream=None: self.as_in_context(device),
         "__array_ufunc__": _array_ufunc,
         "__array_function__": _array_function,
-        "__round__": lambda self, ndigits=0: selection.round(self, ndigits or 0),
+        "__round__": _rounded,
     }
     for name, value in more.items():
         setattr(ndarray, name, value)

@@ -14,6 +14,7 @@ from .arrays import ndarray, stored
 from .manipulation import axis_of, moveaxis, ravel, reshape, stack, together
 from .reductions import sum
 from .selection import diagonal
+from .views import view
 
 __all__ = ["cross", "dot", "einsum", "inner", "kron", "matmul", "matvec", "outer", "tensordot", "trace", "vdot",
            "vecdot", "vecmat"]  # fmt: skip
@@ -124,7 +125,15 @@ def einsum(subscripts, *operands, out=None, optimize=True) -> ndarray:
     found = operators["einsum"].call(
         subscripts, *[x.astype(np.int64) if bools else x for x in arrays], optimize=bool(optimize)
     )
+    if len(arrays) == 1 and _only_permutes(subscripts):
+        found = view(found, arrays[0], lambda x: np.einsum(subscripts, x))
     return stored(found != 0 if bools else found, out, "einsum")
+
+
+def _only_permutes(subscripts: str) -> bool:
+    """Whether the result for one array has all its letters, so that NumPy has a view of its elements."""
+    given, arrow, wanted = subscripts.replace("...", "").replace(" ", "").partition("->")
+    return set(given) <= set(wanted) if arrow else len(set(given)) == len(given)
 
 
 def kron(a, b) -> ndarray:

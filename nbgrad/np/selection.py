@@ -20,10 +20,11 @@ from .manipulation import axis_of, concatenate, expanded, moveaxis, ravel, resha
 from .ufuncs import UFUNCS
 from .views import viewing
 
-__all__ = ["angle", "argwhere", "around", "choose", "clip", "copy", "delete", "diag", "diag_indices", "diagflat",
-           "diagonal", "flatnonzero", "flip", "fliplr", "flipud", "imag", "insert", "nan_to_num", "nonzero", "pad",
-           "real", "real_if_close", "repeat", "resize", "roll", "rot90", "round", "select", "take", "take_along_axis",
-           "tile", "tril", "tril_indices", "triu", "triu_indices", "where"]  # fmt: skip
+__all__ = ["angle", "argwhere", "around", "choose", "clip", "compress", "copy", "delete", "diag", "diag_indices",
+           "diagflat", "diagonal", "extract", "flatnonzero", "flip", "fliplr", "flipud", "imag", "insert", "ix_",
+           "nan_to_num", "nonzero", "pad", "real", "real_if_close", "repeat", "resize", "roll", "rot90", "round",
+           "select", "take", "take_along_axis", "tile", "tril", "tril_indices", "trim_zeros", "triu", "triu_indices",
+           "where"]  # fmt: skip
 
 
 # Repeating and turning.
@@ -154,7 +155,36 @@ def choose(a, choices, out=None) -> ndarray:
     found = parts[0]
     for k, part in enumerate(parts[1:], 1):
         found = where(which == k, part, found)
-    return stored(expanded(found, np.broadcast_shapes(found.shape, which.shape)), out, "choose")
+    found = expanded(found, np.broadcast_shapes(found.shape, which.shape))
+    return stored(found.copy() if len(parts) == 1 else found, out, "choose")
+
+
+def compress(condition, a, axis=None, out=None) -> ndarray:
+    """The elements along an axis, or of the flattened array, at which a condition is true; false beyond its end."""
+    x = as_array(a, "compress")
+    if axis is None:
+        x, axis = ravel(x), 0
+    chosen = condition.asnumpy() if isinstance(condition, NDArray) else np.asarray(condition)
+    if chosen.ndim != 1:
+        raise ShapeError(f"compress: condition must have one axis, not the shape {chosen.shape}")
+    return take(x, np.flatnonzero(chosen), axis, out)
+
+
+def ix_(*args) -> tuple[np.ndarray, ...]:
+    """Indices, or masks, one for each axis, as indices that select all combinations: ``a[np.ix_([0, 2], [1, 3])]``."""
+    return np.ix_(*[x.asnumpy() if isinstance(x, NDArray) else x for x in args])
+
+
+def trim_zeros(filt, trim="fb") -> ndarray:
+    """A vector without the zeros in front (``"f"``) and at its end (``"b"``)."""
+    x = as_array(filt, "trim_zeros")
+    if x.ndim != 1 or not set(trim.lower()) <= {"f", "b"}:
+        raise ShapeError(f"trim_zeros: a vector and 'f', 'b' or 'fb' are expected, got {x.shape} and {trim!r}")
+    kept = np.flatnonzero(x.asnumpy())
+    if not kept.size:
+        return x[:0]
+    first = kept[0] if "f" in trim.lower() else 0
+    return x[int(first) : int(kept[-1]) + 1 if "b" in trim.lower() else x.size]
 
 
 def select(condlist, choicelist, default=0) -> ndarray:
@@ -246,9 +276,15 @@ def nan_to_num(x, copy=True, nan=0.0, posinf=None, neginf=None) -> ndarray:
     return where(a == -np.inf, float(low), a)
 
 
-def copy(a) -> ndarray:
-    """A copy, which is recorded."""
+def copy(a, order="K", subok=False) -> ndarray:
+    """A copy, which is recorded. Arrays are in C order whatever `order` says."""
     return array(a)
+
+
+def extract(condition, arr) -> ndarray:
+    """The elements of the flattened array at which a condition is true."""
+    mask = condition.asnumpy() if isinstance(condition, NDArray) else np.asarray(condition)
+    return compress(mask.reshape(-1), arr)
 
 
 _EDGES = ("edge", "reflect", "symmetric", "wrap")

@@ -74,8 +74,9 @@ def _laid_out(memory: np.ndarray, source: Source | None, shape: tuple[int, ...])
     return np.ndarray(shape, memory.dtype, memory, first, strides)
 
 
-def view(result: Any, x: Any, select: Callable, readonly: bool = False) -> Any:
-    """`result`, which NumPy would have as a view of `x`: ``select(x)``. From now on both follow writes into the other.
+def view(result: Any, x: Any, select: Callable, readonly: bool = False, version: int | None = None) -> Any:
+    """`result`, which NumPy would have as a view of `x`: ``select(x)``. From now on both follow writes into the other;
+    so does what other threads wrote since `x` had this version.
 
     Raises
     ------
@@ -94,6 +95,9 @@ def view(result: Any, x: Any, select: Callable, readonly: bool = False) -> Any:
             if getattr(source.base, "_copies", None) is None:
                 source.base._copies = References(16)
     source.base._copies.add(result)
+    while version is not None and x._cell[0] != version and result._node is None:
+        version = x._cell[0]
+        result._buf[:] = source.base._buf[source.positions()]
     return result
 
 
@@ -104,10 +108,12 @@ def viewing(function: Callable, selecting: Callable, readonly: bool = False) -> 
 
     @wraps(function)
     def call(*args, **kwargs) -> ndarray:
+        given = args[0] if args else kwargs[first]
+        version = given._cell[0] if isinstance(given, ndarray) else None
         result = function(*args, **kwargs)
         x, others = (args[0], args[1:]) if args else (kwargs.pop(first), ())
         try:
-            return view(result, x, lambda x: selecting(x, *others, **kwargs), readonly)
+            return view(result, x, lambda x: selecting(x, *others, **kwargs), readonly, version)
         except NoViewError:
             return result.copy()
 

@@ -10,7 +10,33 @@ from ..errors import DTypeError, ShapeError
 from .arrays import as_array, ndarray
 from .manipulation import expanded, ravel
 
-__all__ = ["copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
+__all__ = ["Flat", "copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
+
+
+class Flat:
+    """What ``x.flat`` gives: the elements in one row, to iterate over, to index and to write."""
+
+    def __init__(self, x: ndarray) -> None:
+        self.base = x
+        self._rest: Any = None
+
+    def __len__(self) -> int:
+        return self.base.size
+
+    def __iter__(self) -> Any:
+        return iter(ravel(self.base))
+
+    def __next__(self) -> ndarray:
+        self._rest = self._rest or iter(self)
+        return next(self._rest)
+
+    def __getitem__(self, key: Any) -> ndarray:
+        return ravel(self.base).copy()[key]
+
+    def __setitem__(self, key: Any, values: Any) -> None:
+        places = np.arange(self.base.size)[_numbers(key) if isinstance(key, ndarray) else key]
+        if np.size(places):
+            put(self.base, np.reshape(places, -1), values)
 
 
 def _target(a: Any, op: str) -> ndarray:
@@ -65,7 +91,8 @@ def put(a, ind, v, mode="raise") -> None:
     places = np.clip(places, 0, x.size - 1) if mode == "clip" else places % max(x.size, 1)
     if places.size:
         places = places.astype(np.int64).reshape(-1)
-        x[np.unravel_index(places, x.shape)] = _cycle(v, np.arange(places.size), x, "put")
+        values = _cycle(v, np.arange(places.size), x, "put")
+        x[np.unravel_index(places, x.shape) if x.ndim else ...] = values if x.ndim else values[-1]
 
 
 def place(arr, mask, vals) -> None:

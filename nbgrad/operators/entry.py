@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -119,15 +120,17 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
             f"{op}: out must have shape {result._shape} and dtype {result._kind.dtype}, "
             f"got {out._shape} and {out._kind.dtype}"
         )
-    out._before_write(result._node is not None)
+    out._write(result._node is not None, partial(_put, out, result))
+    return out
+
+
+def _put(out: NDArray, result: NDArray) -> None:
     if out._kind.conventions is not MXNET and recording() and on_tape(out):
         redefine(out, result)
     else:
         check_target(out)
         leave_to_tape(out)
         overwrite(out, result)
-    out._after_write()
-    return out
 
 
 def lookup(name: str) -> Entry:

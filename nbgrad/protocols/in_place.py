@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 
 import numpy as np
 
 from ..arrays.launch import cast_into
 from ..arrays.ndarray import NDArray
-from ..arrays.sharing import is_exported, memory_sharers
+from ..arrays.sharing import is_exported, memory_sharers, update_sharers
 from ..autodiff import tracing
 from ..autodiff.state import state
 from ..autodiff.writes import is_variable, leave_to_tape, on_tape, redefine
@@ -38,7 +39,6 @@ def operator(name: str, call: Callable) -> Callable:
         tracing.check_write(f"in-place {name}")
         redefines = self._kind.conventions is not MXNET and state.recording
         recorded = isinstance(other, NDArray) and other._node is not None
-        self._before_write(recorded)
         redefines = redefines and (recorded or on_tape(self))
         if not redefines:
             check_write(self, other)
@@ -59,18 +59,23 @@ def operator(name: str, call: Callable) -> Callable:
             raise ShapeError(
                 f"in-place {name}: an operand of shape {np.shape(other)} does not broadcast into {self._shape}"
             )
-        if redefines:
-            result = reinterpreted(result, self._kind.conventions)
-            redefine(self, result if result._kind is self._kind else cast(result, self._kind))
-        else:
-            leave_to_tape(self)
-            cast_into(result._buf, result._kind, self._buf, self._kind)
-            self._cell[0] += 1
-        self._after_write()
+        self._write(recorded, partial(_redefine if redefines else _overwrite, self, result))
         return self
 
     inplace.__name__ = f"__i{name}__"
     return inplace
+
+
+def _redefine(x: NDArray, result: NDArray) -> None:
+    result = reinterpreted(result, x._kind.conventions)
+    redefine(x, result if result._kind is x._kind else cast(result, x._kind))
+
+
+def _overwrite(x: NDArray, result: NDArray) -> None:
+    leave_to_tape(x)
+    cast_into(result._buf, result._kind, x._buf, x._kind)
+    x._cell[0] += 1
+    update_sharers(x)
 
 
 def _is_number(x: NDArray) -> bool:
