@@ -53,6 +53,40 @@ def test_other_operators_of_bools_are_refused(way, use):
             assert any(said in str(err) for said in ("on bools here", "of other forms", "several kinds")), err
 
 
+#: What is made of such an array is one, too.
+MADE = [
+    "np.sort(u)", "np.roll(u, 1)", "np.tile(u, 1)", "u.reshape(-1)", "np.insert(u, 0, u[0])[1:]", "np.pad(u, 1)[1:-1]",
+    "np.broadcast_to(u, (6,))", "np.diag(np.diag(u))", "np.partition(u, 2)", "np.resize(u, 6)", "np.array(sorted(u))",
+    "np.maximum.accumulate(u)", "np.zeros_like(u)", "np.full_like(u, 1)", "np.ones(6, dtype=u.dtype)",
+    "np.full(6, u[0])",
+    "np.array([q for q in u])", "np.array(list(u))", "np.array([u[0], u[1], u[2], u[3], u[4], u[5]])", "u[::-1]",
+    "np.array([max(a, b) for a, b in zip(u, u)])", "np.apply_along_axis(np.max, 0, np.stack((u, u)))", "u.copy()",
+    "np.concatenate((u[:2], u[2:]))", "np.where(x > 9, u, u)", "np.minimum(u, u)", "u & (x > -9)",
+    "u[[5, 4, 3, 2, 1, 0]]",
+    "np.convolve(u, u)[:6]", "np.repeat(u, 1)", "np.meshgrid(u, u)[0][0]", "np.max(np.stack((u, u)), axis=0)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("expression", MADE)
+def test_what_is_made_of_them(expression):
+    """Right or refused, and right of a mask."""
+    start = "u = x > 0 if x[0] > -50 else np.arange(x.size)"
+    f = function(f"def f(x, y):\n    {start}\n    w = {expression}\n    return (w + w) @ x\n")
+    plain = function(f"def f(x, y):\n    u = x > 0\n    w = {expression}\n    return (w + w) @ x\n")
+    with uncompiled():
+        with pytest.raises(TraceError, match=r"bools here and (on )?numbers there"):
+            nb.adjoint(f).value_and_grad(X, Y)
+        agrees(plain, (X, Y))
+
+
+@pytest.mark.parametrize("store", ["w[0] = 2", "w[1] += 5", "w[:2] = x[:2]"])
+def test_numbers_are_not_stored_into_them(store):
+    start = "u = x > 0 if x[0] > -50 else np.arange(x.size)"
+    f = function(f"def f(x, y):\n    {start}\n    w = u.copy()\n    {store}\n    return w @ x\n")
+    with pytest.raises(TraceError, match="a number as an element of an array that has bools here and numbers there"):
+        nb.adjoint(f).value_and_grad(X, Y)
+
+
 @pytest.mark.parametrize("use", HARMLESS)
 @pytest.mark.parametrize("way", [w for w in MIXED if w != "rows"])
 def test_what_is_the_same_for_both_is_not(way, use):
@@ -84,6 +118,12 @@ def test_indices(second):
         "order = [v for v in (1, 0)]\n    order.append(2)\n    return x[np.array(order)] @ y[:3]",
         "m = True\n    for k in range(3):\n        m = m & (x > 0.1 * k)\n    return x[m].sum()",
         "return ((np.empty(x.size, bool) | True) * x).sum()",
+        "m = x > 0\n    return np.add.outer(m, m).sum() * x[0]",
+        "u = x > 0\n    return (np.ones_like(u) + u) @ x",
+        "u = x > 0\n    w = np.ones_like(u) * 1 + u\n    return w @ x",
+        "return (~np.zeros_like(x > 0)) @ x + (np.zeros_like(y > 0) | (y > 0)) @ y",
+        "return x[np.ones_like(x > 0)].sum() + (np.ones_like(x > 0) @ (x > 0)) * x[0]",
+        "w = np.minimum(x > 0, y > 0)\n    v = np.where(x > 9, 0, x > 0)\n    return (w + w) @ x + (v + v) @ y",
     ],
 )
 def test_kinds_of_results(body):

@@ -103,6 +103,17 @@ def test_boxcox_is_smooth_where_the_power_is_0(x):
     assert nb.grad(lambda p: special.boxcox(x, p))(0.0) == pytest.approx(onp.log(x) ** 2 / 2)
 
 
+def test_values_at_the_edges():
+    assert float(special.boxcox(0.0, 2.0)) == float(special.boxcox1p(-1.0, 2.0)) == -0.5
+    for name, args in (("exprel", (onp.nan,)), ("rel_entr", (0.0, onp.nan)), ("rel_entr", (-1.0, onp.nan)),
+                       ("kl_div", (onp.nan, -1.0)), ("gammasgn", (onp.nan,))):  # fmt: skip
+        assert onp.isnan(getattr(special, name)(*args).asnumpy()), name
+    assert float(special.betainc(1.0, 1.0, 1e-200)) == pytest.approx(1e-200)
+    assert float(special.betaincinv(1.0, 1.0, 1e-200)) == pytest.approx(1e-200)
+    assert float(special.stdtrit(1.0, 1e-110)) == pytest.approx(-1e110 / onp.pi)
+    assert float(special.fdtrc(2.0, 2.0, 1e20)) == pytest.approx(1e-20)
+
+
 def test_logit_is_precise_near_one_half_and_at_the_ends():
     p = onp.array([0.5 + 1e-12, 0.5 - 3e-10, 1e-300, 0.26, 0.74, 0.76, 1.0, 0.0])
     onp.testing.assert_allclose(special.logit(p).asnumpy(), scipy.special.logit(p), rtol=1e-14)

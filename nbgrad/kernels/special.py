@@ -101,7 +101,7 @@ def exprel_deriv(n, x):
                 term = power / (k + 1.0 + j)
     else:
         e = math.exp(v)
-        y = math.expm1(v) / v if e < math.inf else math.inf
+        y = math.inf if e == math.inf else math.expm1(v) / v
         for j in range(1, k + 1):
             y = (e - j * y) / v
     return type(x)(y)

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from ..ir.expr import Expr, const, eq, le, lt, select, var
+from ..ir.expr import Expr, const, either, eq, isnan, le, lt, select, var
 from ..operators.elementwise import Elementwise, derived
 from . import scalar as vm
 
-__all__ = ["SPECIAL", "Special", "special_rule"]
+__all__ = ["SPECIAL", "Special", "f_share", "special_rule"]
 
 _NAN, _INF = const(math.nan), const(math.inf)
 
@@ -21,17 +21,17 @@ def _entr(x: Expr) -> Expr:
 
 def _rel_entr(x: Expr, y: Expr) -> Expr:
     inside = select(eq(x, 0), select(lt(y, 0), _INF, 0), select(le(y, 0), _INF, x * vm.log(x / y)))
-    return select(lt(x, 0), _INF, inside)
+    return select(either(isnan(x), isnan(y)), _NAN, select(lt(x, 0), _INF, inside))
 
 
 def _kl_div(x: Expr, y: Expr) -> Expr:
     inside = select(eq(x, 0), select(lt(y, 0), _INF, y), select(le(y, 0), _INF, x * vm.log(x / y) - x + y))
-    return select(lt(x, 0), _INF, inside)
+    return select(either(isnan(x), isnan(y)), _NAN, select(lt(x, 0), _INF, inside))
 
 
 def _gamma_sign(x: Expr) -> Expr:
     below = select(eq(vm.floor(x), x), _NAN, 1 - 2 * vm.floor_mod(vm.floor(x), 2))
-    return select(lt(x, 0), below, 1)
+    return select(isnan(x), x, select(lt(x, 0), below, 1))
 
 
 def _beta(a: Expr, b: Expr) -> Expr:
@@ -40,6 +40,23 @@ def _beta(a: Expr, b: Expr) -> Expr:
 
 def _logit(p: Expr) -> Expr:
     return select(vm.absolute(p - 0.5) < 0.25, 2 * vm.arctanh(2 * p - 1), vm.log(p) - vm.log1p(-p))
+
+
+def _boxcox_of(log: Expr, power: Expr) -> Expr:
+    """By the logarithm, which may be minus infinity."""
+    at_0 = select(lt(0, power), -1 / power, -_INF)
+    return select(eq(log, -_INF), at_0, log * vm.exprel(power * log))
+
+
+def _boxcox(x: Expr, power: Expr) -> Expr:
+    return _boxcox_of(vm.log(x), power)
+
+
+def f_share(m: Expr, n: Expr, x: Expr) -> Expr:
+    """Of the F distribution below x, by what is small of ``m*x/(n + m*x)`` and the rest."""
+    near, rest = m * x / (n + m * x), n / (n + m * x)
+    below, above = vm.betainc(0.5 * m, 0.5 * n, near), vm.betaincc(0.5 * n, 0.5 * m, rest)
+    return select(lt(m * x, n), below, above)
 
 
 def _huber(delta: Expr, r: Expr) -> Expr:
@@ -74,11 +91,11 @@ SPECIAL: dict[str, Special] = {
     "betaln": Special("a b", vm.betaln, "The logarithm of the absolute beta function"),
     "boxcox": Special(
         "x power",
-        lambda x, power: vm.log(x) * vm.exprel(power * vm.log(x)),
+        _boxcox,
         "The Box-Cox transform ``(x**power - 1)/power``, ``log(x)`` for the power 0",
     ),
     "boxcox1p": Special(
-        "x power", lambda x, power: vm.log1p(x) * vm.exprel(power * vm.log1p(x)), "The Box-Cox transform of ``1 + x``"
+        "x power", lambda x, power: _boxcox_of(vm.log1p(x), power), "The Box-Cox transform of ``1 + x``"
     ),
     "cbrt": Special("x", vm.cbrt, "The cube root"),
     "chdtr": Special(
@@ -111,12 +128,12 @@ SPECIAL: dict[str, Special] = {
     "exprel": Special("x", vm.exprel, "``(exp(x) - 1)/x``, 1 at 0"),
     "fdtr": Special(
         "dfn dfd x",
-        lambda dfn, dfd, x: vm.betainc(0.5 * dfn, 0.5 * dfd, dfn * x / (dfd + dfn * x)),
+        f_share,
         "The share of the F distribution with dfn and dfd degrees of freedom below x",
     ),
     "fdtrc": Special(
         "dfn dfd x",
-        lambda dfn, dfd, x: vm.betainc(0.5 * dfd, 0.5 * dfn, dfd / (dfd + dfn * x)),
+        lambda dfn, dfd, x: f_share(dfd, dfn, 1 / x),
         "The share of the F distribution with dfn and dfd degrees of freedom above x",
     ),
     "gamma": Special("x", vm.gamma, "The gamma function"),

@@ -148,9 +148,13 @@ def take_along_axis(arr, indices, axis=-1) -> ndarray:
     return operators["take_along_axis"].call(x, as_array(indices, "take_along_axis"), axis=axis)
 
 
-def choose(a, choices, out=None) -> ndarray:
+def choose(a, choices, out=None, mode="raise") -> ndarray:
     """The element of the choice that each number of `a` says."""
     which = as_array(a, "choose")
+    if which.dtype.kind not in "iub":
+        raise DTypeError(f"choose: a must be of integers, got dtype {which.dtype}")
+    if not which._kind.traced:
+        which = as_array(in_range(integers(which.asnumpy(), "choose"), len(choices), mode, "choose"), "choose")
     parts = [as_array(c, "choose") for c in choices]
     found = parts[0]
     for k, part in enumerate(parts[1:], 1):

@@ -72,8 +72,8 @@ def _reach(p, q, ratio):
 
 @inline
 def _integral(i, j, p, q, y, z):
-    """Integral from 0 to y of (t/y)^(p-1) * ((1-t)/z)^(q-1) * log(t/y)^i * log((1-t)/z)^j, for z = 1 - y and a sum that
-    is largest at y."""
+    """Integral from 0 to y of (t/y)^(p-1) * ((1-t)/z)^(q-1) * log(t/y)^i * log((1-t)/z)^j, over y, for z = 1 - y and an
+    integrand that is largest at y."""
     ratio = y / z
     end = _reach(p, q, ratio)
     first = min(min(1.0, 2.0 * z / y), 0.25 * end)
@@ -88,7 +88,7 @@ def _integral(i, j, p, q, y, z):
             part += WEIGHTS[k] * (-u) ** i * gain**j * math.exp(_exponent(p, q, y, z, u, gain))
         total += half * part
         done += 2.0 * half
-    return y * total
+    return total
 
 
 @inline
@@ -98,8 +98,8 @@ def beta_moment(m, n, a, b, x):
     if not (p > 0.0 and q > 0.0 and p < math.inf and q < math.inf and y > 0.0 and y < 1.0):
         return type(x)(math.nan)
     if y <= p / (p + q):
-        return type(x)(_integral(i, j, p, q, y, 1.0 - y))
-    return type(x)(-_integral(j, i, q, p, 1.0 - y, y))
+        return type(x)(y * _integral(i, j, p, q, y, 1.0 - y))
+    return type(x)((y - 1.0) * _integral(j, i, q, p, 1.0 - y, y))
 
 
 @inline
@@ -118,8 +118,8 @@ def _weight(a, b, y, z):
 
 @inline
 def _direct(a, b, y, z):
-    """The share below y, where a sum of its integrand is largest at y."""
-    return min(_weight(a, b, y, z) * _integral(np.int64(0), np.int64(0), a, b, y, z) / (y * z), 1.0)
+    """The share below y, where its integrand is largest at y."""
+    return min(_weight(a, b, y, z) * _integral(np.int64(0), np.int64(0), a, b, y, z) / z, 1.0)
 
 
 @inline

@@ -14,6 +14,7 @@ from ..ir.names import called as call_of
 from ..ir.statements import Check, Like, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Select, Term
 from ..ir.type_inference import DTYPES
+from .advanced_indexing import sample_element
 from .array_expressions import (
     ArrayExpr,
     AxisLoop,
@@ -169,7 +170,9 @@ class ArrayCreation:
             view = self.low.view(first)
             like = Leaf(view)
             sizes = self.low.shape(view)
-            if not kind:
+            if not kind and self.low.kind_of_tree(like) == "bool":
+                kind, dtype = "bool", DTYPES["bool"]
+            elif not kind:
                 kind, dtype = self.kind_and_dtype_of(view.name)
         else:
             sizes = self.shape(first)
@@ -184,7 +187,10 @@ class ArrayCreation:
         elif target and self.low.kind_of_tree(Scalar(value)) not in (target, "" if target == "float" else target):
             value = call_of(_CASTS[target], value)
         fill = value
-        return FromFunction(sizes, lambda *_: fill, kind, dtype, like)
+        made = FromFunction(sizes, lambda *_: fill, kind, dtype, like)
+        if isinstance(kind, Like) and not self.low.kind_of_tree(like or made):  # type inference tells
+            return Leaf(Elementwise(self.low, self.node).materialise(made, self.low.names.fresh("made")), True)
+        return made
 
     def shape(self, node: ast.expr) -> list[Term]:
         sizes = self.low.shape_of(node)
@@ -228,12 +234,21 @@ class ArrayCreation:
 
     def dtype_of_results(self, called: object, trees: list[ArrayExpr]) -> tuple[str, Term]:
         """The kind and dtype of what a definition computes from these arrays."""
-        kinds = {self.low.kind_of_tree(t) for t in (trees[:1] if called is elements_of else trees)}
+        deciding = trees[:1] if called is elements_of else trees
+        kinds = {self.low.kind_of_tree(t) for t in deciding}
+        if called is not floats_of and kinds != {"bool"} and kinds != {""}:
+            self.must_be_numbers([sample_element(t) for t in deciding])
         if called is elements_of and "float" not in kinds and "int" not in kinds:
             return "bool" if kinds == {"bool"} else "", DTYPES["bool"]
         if called is not floats_of and kinds <= {"int", "bool"}:
             return "int", DTYPES["int"]
         return "float", Elementwise(self.low, self.node).dtype(*trees)
+
+    def must_be_numbers(self, elements: list[Term]) -> None:
+        """Refuse elements that are numbers here and bools there, of which NumPy makes arrays of bools there."""
+        error = self.refuse("an array of what is bools here and numbers there", "use another name for each")
+        if {self.low.kind_of_tree(Scalar(v)) for v in elements} != {"bool"}:
+            self.low.lowered_function.operations.append((tuple(elements), False, error))
 
     def kind_is_known(self, values: list[Term]) -> bool:
         """Whether the kind of an array of `values` is known already."""
@@ -244,6 +259,7 @@ class ArrayCreation:
         if not self.kind_is_known(values):
             raise self.ambiguous_kind_error()
         kinds = {self.low.kind_of_tree(Scalar(v)) for v in values}
+        self.must_be_numbers(values)
         kind = "float" if "float" in kinds else "bool" if kinds == {"bool"} else "int"
         return kind, DTYPES[kind]
 

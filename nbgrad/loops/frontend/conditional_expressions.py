@@ -200,6 +200,8 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
         low.shared.may_decide |= test.named
         what = f"arrays in {unparse(node)}, of which one has an axis of length 1 where that of the other may be longer"
         raise low.source.refuse(node, what, "write statements, with a name for each")
+    if first.rank:
+        low.lowered_function.choices.add(test)
     selected = combine(partial(Select, test), [first, second])
     if not isinstance(selected, Op):
         return selected

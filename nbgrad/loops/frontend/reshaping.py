@@ -90,6 +90,7 @@ def _under_shape(low: Expressions, view: View, lengths: list[Term]) -> View:
     function, shared = low.lowered_function, low.shared
     function.ranks[name], function.kinds[name] = len(lengths), function.kinds[view.name]
     shared.sizes[name], shared.reshaped[name] = lengths, view
+    function.reshaped_from[name] = view.name
     shared.reshaped_groups[name] = _groups(*([*map(low.with_known_integers, n)] for n in (low.shape(view), lengths)))
     shared.dtypes[name] = shared.dtypes.get(view.name, DType(view.name))
     if view.name in shared.element_kinds:

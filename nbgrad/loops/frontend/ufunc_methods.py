@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.functions import FUNCTIONS
-from .array_expressions import ArrayExpr, Leaf, Scalar, combine
+from .array_expressions import ArrayExpr, Leaf, Scalar
 from .function_table import lowers
-from .operator_functions import OPERATORS
+from .operator_functions import OPERATORS, operation
 from .reductions import Reductions
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _outer(ufunc: np.ufunc) -> Callable:
         else:
             view = low.view_of(first, node.args[0])
             pair = [Leaf(replace(view, order=(*view.order, *[None] * second.rank))), second]
-        return combine(OPERATORS[ufunc], pair) if ufunc in OPERATORS else low.apply(ufunc, pair)
+        return operation(low, node, OPERATORS[ufunc], pair) if ufunc in OPERATORS else low.apply(ufunc, pair)
 
     return lower
 

@@ -263,7 +263,9 @@ class Function:
     bools, with elements of the arrays, where kinds were not known yet, and the error if they differ at one place.
     `operations` are all such operators, with whether they were lowered for bools, and the error if that is wrong;
     `rebinding_stores` the stores by which a name is bound to another array, with what is the same for all of one
-    binding; `mixed_arrays` the arrays that have bools in one place and numbers in another.
+    binding; `mixed_arrays` the arrays that have bools in one place and numbers in another, and numbers that are
+    elements of these; `choices` the tests of conditional expressions that choose one of two arrays;
+    `reshaped_from` the arrays whose elements arrays of other shapes have.
     """
 
     name: str
@@ -291,6 +293,8 @@ class Function:
     operations: list[tuple[tuple[Term, ...], bool, Exception]] = field(default_factory=list)
     rebinding_stores: list[tuple[Store, object]] = field(default_factory=list)
     mixed_arrays: set[str] = field(default_factory=set)
+    choices: set[Term] = field(default_factory=set)
+    reshaped_from: dict[str, str] = field(default_factory=dict)
     unsigned: set[str] = field(default_factory=set)  # parameters that are arrays of unsigned integers
     lists: set[str] = field(default_factory=set)  # arrays of lists that grow, into which perhaps nothing is put
     set_once: set[str] = field(default_factory=set)  # fresh scalars, used only in the loops where they are set

@@ -217,9 +217,10 @@ def _check_operators(term: Term, s: Statement, f: Function, value: bool) -> None
     bits = isinstance(term, Binary) and term.op in _BITWISE
     choice = value and isinstance(term, Logical)
     if (bits or choice) and any(kind_of(t, f) == "float" for t in term.operands):
+        location, line = _location(f.body, s, "") or ("", "")
         raise TraceError(
-            f"adjoint: {f.where}: {'bit operations' if bits else 'and, or'} of floats in '{s.line or term}'; "
-            + ("use integers" if bits else "write a if ... else b, or compare")
+            f"adjoint: {location or f.where}: {'bit operations' if bits else 'and, or'} of floats in "
+            f"'{line or s.line or term}'; " + ("use integers" if bits else "write a if ... else b, or compare")
         )
     if isinstance(term, Element):
         _require_integers(term.index, s, f, of_array=True)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
-from ...ir.expr import Expr, const, lt, select
+from ...ir.expr import Expr, const, eq, lt, select
 from ...kernels import scalar as vm
+from ...kernels.special_functions import f_share
 from .distributions import Continuous
 
 __all__ = ["beta", "cauchy", "chi2", "expon", "f", "fisk", "gamma", "gumbel_l", "gumbel_r", "halfnorm", "invgamma",
@@ -32,7 +33,7 @@ norm = Continuous(
 )  # fmt: skip
 
 lognorm = Continuous(
-    "lognorm", "s", (0.0, _INF),
+    "lognorm", "s", (0.0, _INF), open=True,
     logpdf=lambda x, s: _normal(vm.log(x) / s) - vm.log(s * x),
     cdf=lambda x, s: vm.ndtr(vm.log(x) / s), sf=lambda x, s: vm.ndtr(-vm.log(x) / s),
     logcdf=lambda x, s: vm.log_ndtr(vm.log(x) / s), logsf=lambda x, s: vm.log_ndtr(-vm.log(x) / s),
@@ -45,7 +46,7 @@ halfnorm = Continuous(
     "halfnorm", "", (0.0, _INF),
     logpdf=lambda x: _normal(x) + math.log(2.0),
     cdf=lambda x: vm.erf(x * math.sqrt(0.5)), sf=lambda x: vm.erfc(x * math.sqrt(0.5)),
-    logsf=lambda x: vm.log_ndtr(-x) + math.log(2.0),
+    logsf=lambda x: select(x < 1, vm.log1p(-vm.erf(x * math.sqrt(0.5))), vm.log_ndtr(-x) + math.log(2.0)),
     ppf=lambda q: math.sqrt(2.0) * vm.erfinv(q), isf=lambda q: math.sqrt(2.0) * vm.erfcinv(q),
     mean=lambda: const(math.sqrt(2 / math.pi)), var=lambda: const(1 - 2 / math.pi),
     entropy=lambda: const(0.5 + _HALF_LOG_2PI - math.log(2.0)),
@@ -64,12 +65,20 @@ expon = Continuous(
     mean=lambda: const(1.0), var=lambda: const(1.0), entropy=lambda: const(1.0),
 )  # fmt: skip
 
+
+def _gamma_entropy(a: Expr) -> Expr:
+    """Of large shapes by its asymptotic series, whose large terms would cancel."""
+    r = 1 / a
+    series = 0.5 + _HALF_LOG_2PI + 0.5 * vm.log(a) - r * (1 / 3 + r * (1 / 12 + r * (1 / 90 - r / 120)))
+    return select(a > 300, series, a + vm.gammaln(a) + (1 - a) * vm.digamma(a))
+
+
 gamma = Continuous(
     "gamma", "a", (0.0, _INF),
     logpdf=lambda x, a: vm.xlogy(a - 1, x) - x - vm.gammaln(a),
     cdf=lambda x, a: vm.gammainc(a, x), sf=lambda x, a: vm.gammaincc(a, x),
     ppf=lambda q, a: vm.gammaincinv(a, q), isf=lambda q, a: vm.gammainccinv(a, q),
-    mean=lambda a: a, var=lambda a: a, entropy=lambda a: a + vm.gammaln(a) + (1 - a) * vm.digamma(a),
+    mean=lambda a: a, var=lambda a: a, entropy=lambda a: _gamma_entropy(a),
 )  # fmt: skip
 
 chi2 = Continuous(
@@ -78,16 +87,16 @@ chi2 = Continuous(
     cdf=lambda x, df: vm.gammainc(0.5 * df, 0.5 * x), sf=lambda x, df: vm.gammaincc(0.5 * df, 0.5 * x),
     ppf=lambda q, df: 2 * vm.gammaincinv(0.5 * df, q), isf=lambda q, df: 2 * vm.gammainccinv(0.5 * df, q),
     mean=lambda df: df, var=lambda df: 2 * df,
-    entropy=lambda df: 0.5 * df + math.log(2.0) + vm.gammaln(0.5 * df) + (1 - 0.5 * df) * vm.digamma(0.5 * df),
+    entropy=lambda df: _gamma_entropy(0.5 * df) + math.log(2.0),
 )  # fmt: skip
 
 invgamma = Continuous(
-    "invgamma", "a", (0.0, _INF),
+    "invgamma", "a", (0.0, _INF), open=True,
     logpdf=lambda x, a: -(a + 1) * vm.log(x) - vm.gammaln(a) - 1 / x,
     cdf=lambda x, a: vm.gammaincc(a, 1 / x), sf=lambda x, a: vm.gammainc(a, 1 / x),
     ppf=lambda q, a: 1 / vm.gammainccinv(a, q), isf=lambda q, a: 1 / vm.gammaincinv(a, q),
     mean=lambda a: select(a > 1, 1 / (a - 1), _INF),
-    var=lambda a: select(a > 2, 1 / ((a - 1) * (a - 1) * (a - 2)), select(a > 1, _INF, math.nan)),
+    var=lambda a: select(a > 2, 1 / ((a - 1) * (a - 1) * (a - 2)), _INF),
     entropy=lambda a: a + vm.gammaln(a) - (1 + a) * vm.digamma(a),
 )  # fmt: skip
 
@@ -103,7 +112,7 @@ beta = Continuous(
 
 t = Continuous(
     "t", "df",
-    logpdf=lambda x, df: vm.student_log_density(df, x),
+    logpdf=lambda x, df: select(eq(df, _INF), _normal(x), vm.student_log_density(df, x)),
     cdf=lambda x, df: vm.stdtr(df, x), sf=lambda x, df: vm.stdtr(df, -x),
     ppf=lambda q, df: vm.stdtrit(df, q), isf=lambda q, df: -vm.stdtrit(df, q),
     mean=lambda df: select(df > 1, 0, _INF),
@@ -112,16 +121,23 @@ t = Continuous(
     + 0.5 * vm.log(df) + vm.betaln(0.5 * df, 0.5),
 )  # fmt: skip
 
+
+def _f_place(q: Expr, m: Expr, n: Expr) -> Expr:
+    """By what is small of the share of the beta distribution and the rest."""
+    near, rest = vm.betaincinv(0.5 * m, 0.5 * n, q), vm.betainccinv(0.5 * n, 0.5 * m, q)
+    return n / m * select(near < 0.5, near / (1 - near), (1 - rest) / rest)
+
+
 f = Continuous(
     "f", "dfn dfd", (0.0, _INF),
     logpdf=lambda x, m, n: 0.5 * m * vm.log(m / n) + vm.xlogy(0.5 * m - 1, x)
     - 0.5 * (m + n) * vm.log1p(m * x / n) - vm.betaln(0.5 * m, 0.5 * n),
-    cdf=lambda x, m, n: vm.betainc(0.5 * m, 0.5 * n, m * x / (n + m * x)),
-    sf=lambda x, m, n: vm.betainc(0.5 * n, 0.5 * m, n / (n + m * x)),
-    ppf=lambda q, m, n: n / m * (1 / vm.betainccinv(0.5 * n, 0.5 * m, q) - 1),
-    isf=lambda q, m, n: n / m * (1 / vm.betaincinv(0.5 * n, 0.5 * m, q) - 1),
+    cdf=lambda x, m, n: f_share(m, n, x), sf=lambda x, m, n: f_share(n, m, 1 / x),
+    ppf=lambda q, m, n: _f_place(q, m, n), isf=lambda q, m, n: 1 / _f_place(q, n, m),
     mean=lambda m, n: select(n > 2, n / (n - 2), _INF),
     var=lambda m, n: select(n > 4, 2 * (n * n) * (m + n - 2) / (m * ((n - 2) * (n - 2)) * (n - 4)), _INF),
+    entropy=lambda m, n: vm.log(n / m) + vm.betaln(0.5 * m, 0.5 * n) + (1 - 0.5 * m) * vm.digamma(0.5 * m)
+    - (1 + 0.5 * n) * vm.digamma(0.5 * n) + 0.5 * (m + n) * vm.digamma(0.5 * (m + n)),
 )  # fmt: skip
 
 laplace = Continuous(
@@ -153,7 +169,7 @@ def _cauchy_place(q: Expr) -> Expr:
 
 cauchy = Continuous(
     "cauchy", "",
-    logpdf=lambda x: -math.log(math.pi) - vm.log1p(x * x),
+    logpdf=lambda x: -math.log(math.pi) - 2 * vm.log(vm.hypot(x, 1)),
     cdf=lambda x: vm.arctan2(const(1.0), -x) / math.pi, sf=lambda x: vm.arctan2(const(1.0), x) / math.pi,
     ppf=_cauchy_place, isf=lambda q: -_cauchy_place(q),
     mean=lambda: const(math.nan), var=lambda: const(math.nan), entropy=lambda: const(math.log(4 * math.pi)),
@@ -204,11 +220,18 @@ rayleigh = Continuous(
     entropy=lambda: const(1 + 0.5 * _EULER - 0.5 * math.log(2.0)),
 )  # fmt: skip
 
+
+def _fisk_variance(b: Expr) -> Expr:
+    ratio = b / vm.sin(b)
+    return 2 * b / vm.sin(2 * b) - ratio * ratio
+
+
 fisk = Continuous(
     "fisk", "c", (0.0, _INF),
-    logpdf=lambda x, c: vm.log(c) - vm.log(x) + vm.log_sigmoid(c * vm.log(x)) + vm.log_sigmoid(-c * vm.log(x)),
+    logpdf=lambda x, c: vm.log(c) + vm.xlogy(c - 1, x) - 2 * vm.softplus(c * vm.log(x)),
     cdf=lambda x, c: vm.sigmoid(c * vm.log(x)), sf=lambda x, c: vm.sigmoid(-c * vm.log(x)),
     logcdf=lambda x, c: vm.log_sigmoid(c * vm.log(x)), logsf=lambda x, c: vm.log_sigmoid(-c * vm.log(x)),
     ppf=lambda q, c: vm.power(q / (1 - q), 1 / c), isf=lambda q, c: vm.power((1 - q) / q, 1 / c),
     mean=lambda c: select(c > 1, (math.pi / c) / vm.sin(math.pi / c), _INF), entropy=lambda c: 2 - vm.log(c),
+    var=lambda c: select(c > 2, _fisk_variance(math.pi / c), _INF),
 )  # fmt: skip

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar
 
-from ...ir.expr import Expr, const, either, isnan, le, lt, select, substitute, var
+from ...ir.expr import Expr, const, either, eq, isnan, le, lt, select, substitute, var
 from ...kernels import scalar as vm
 from ...np import random
 from ...np.arrays import ndarray, with_common_dtype
@@ -110,11 +110,14 @@ def _named(method: Callable, name: str, doc: str) -> Callable:
     return method
 
 
-def _of_argument(name: str, doc: str) -> Callable[..., ndarray]:
+def _of_argument(name: str, doc: str, argument: str = "x") -> Callable[..., ndarray]:
     """A method of a number, a count or a probability, and the parameters."""
 
-    def method(self: Distribution, x: Any, *args: Any, **kwargs: Any) -> ndarray:
-        return self._apply(name, (x,), args, kwargs)
+    def method(self: Distribution, *args: Any, **kwargs: Any) -> ndarray:
+        if not args and argument not in kwargs:
+            raise TypeError(f"{self.name}.{name}: {argument} must be given; then {', '.join(self.parameters)}")
+        first, *others = args or (kwargs.pop(argument),)
+        return self._apply(name, (first,), tuple(others), kwargs)
 
     return _named(method, name, doc)
 
@@ -136,14 +139,23 @@ class Continuous(Distribution):
     """A distribution with a density, on a part of the numbers.
 
     The forms are ``logpdf``, ``cdf``, ``sf``, ``ppf`` and ``isf``, and ``logcdf`` and ``logsf`` where these have one of
-    their own, as functions of a number or probability and the shapes.
+    their own, as functions of a number or probability and the shapes. `open` says that the density is 0 where the
+    support begins.
     """
 
     _places: ClassVar = {"loc": 0.0, "scale": 1.0}
 
-    def __init__(self, name: str, shapes: str, support: tuple[float, float] = (-math.inf, math.inf), **forms: Form):
+    def __init__(
+        self,
+        name: str,
+        shapes: str,
+        support: tuple[float, float] = (-math.inf, math.inf),
+        *,
+        open: bool = False,
+        **forms: Form,
+    ) -> None:
         super().__init__(name, shapes, **forms)
-        self._support = support
+        self._support, self._open = support, open
 
     pdf = _of_argument("pdf", "The density at `x`.")
     logpdf = _of_argument("logpdf", "The logarithm of the density at `x`; minus infinity outside of the support.")
@@ -151,8 +163,8 @@ class Continuous(Distribution):
     logcdf = _of_argument("logcdf", "The logarithm of :meth:`cdf`.")
     sf = _of_argument("sf", "The probability of a number above `x`: the survival function.")
     logsf = _of_argument("logsf", "The logarithm of :meth:`sf`.")
-    ppf = _of_argument("ppf", "The x whose :meth:`cdf` is `q`.")
-    isf = _of_argument("isf", "The x whose :meth:`sf` is `q`.")
+    ppf = _of_argument("ppf", "The x whose :meth:`cdf` is `q`.", "q")
+    isf = _of_argument("isf", "The x whose :meth:`sf` is `q`.", "q")
     mean = _of_parameters("mean", "The expected value.")
     var = _of_parameters("var", "The variance.")
     std = _of_parameters("std", "The standard deviation.")
@@ -185,7 +197,9 @@ class Continuous(Distribution):
         if method in ("mean", "var", "std", "entropy"):
             return self._moment(method, shapes, loc, scale)
         at = (first - loc) / scale
-        below, above = lt(at, self._support[0]), lt(self._support[1], at)
+        low, high = self._support
+        below, above = either(lt(at, low), eq(at, -math.inf)), either(lt(high, at), eq(at, math.inf))
+        below = either(below, eq(at, low)) if self._open else below
         if method in ("logpdf", "pdf"):
             log_density = self.forms["logpdf"](at, *shapes)
             outside = either(below, above)
@@ -227,12 +241,12 @@ class Discrete(Distribution):
         super().__init__(name, shapes, **forms)
         self._least = least
 
-    pmf = _of_argument("pmf", "The probability of `k`.")
-    logpmf = _of_argument("logpmf", "The logarithm of the probability of `k`; minus infinity for what cannot be.")
-    cdf = _of_argument("cdf", "The probability of a number of at most `k`.")
-    logcdf = _of_argument("logcdf", "The logarithm of :meth:`cdf`.")
-    sf = _of_argument("sf", "The probability of a number above `k`.")
-    logsf = _of_argument("logsf", "The logarithm of :meth:`sf`.")
+    pmf = _of_argument("pmf", "The probability of `k`.", "k")
+    logpmf = _of_argument("logpmf", "The logarithm of the probability of `k`; minus infinity for what cannot be.", "k")
+    cdf = _of_argument("cdf", "The probability of a number of at most `k`.", "k")
+    logcdf = _of_argument("logcdf", "The logarithm of :meth:`cdf`.", "k")
+    sf = _of_argument("sf", "The probability of a number above `k`.", "k")
+    logsf = _of_argument("logsf", "The logarithm of :meth:`sf`.", "k")
     mean = _of_parameters("mean", "The expected value.")
     var = _of_parameters("var", "The variance.")
     std = _of_parameters("std", "The standard deviation.")

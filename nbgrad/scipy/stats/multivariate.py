@@ -95,7 +95,8 @@ class Dirichlet:
         if x.shape[0] == alpha.size - 1:
             x = np.concatenate([x, 1 - np.sum(x, 0, keepdims=True)])
         exponents = np.reshape(alpha, (-1,) + (1,) * (x.ndim - 1)) - 1
-        return gammaln(np.sum(alpha)) - np.sum(gammaln(alpha)) + np.sum(xlogy(exponents, x), 0)
+        found = gammaln(np.sum(alpha)) - np.sum(gammaln(alpha)) + np.sum(xlogy(exponents, x), 0)
+        return np.where(np.all(alpha > 0), found, np.nan)
 
     def pdf(self, x: Any, alpha: Any) -> ndarray:
         """The density; see :meth:`logpdf`."""
@@ -106,7 +107,10 @@ class Multinomial:
     """The multinomial distribution, as ``scipy.stats.multinomial``."""
 
     def logpmf(self, x: Any, n: Any, p: Any) -> ndarray:
-        """The logarithm of the probability of counts `x` along the last axis in `n` trials, differentiated by `p`."""
+        """The logarithm of the probability of counts `x` along the last axis in `n` trials, differentiated by `p`.
+
+        `p` should sum to 1.
+        """
         x = np.floor(as_array(x, "multinomial.logpmf") * 1.0)
         found = gammaln(as_array(n, "multinomial.logpmf") + 1.0) + np.sum(xlogy(x, p) - gammaln(x + 1), -1)
         return np.where(np.sum(x, -1) == n, found, -np.inf)
