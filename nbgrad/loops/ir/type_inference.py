@@ -102,6 +102,8 @@ def infer(f: Function) -> None:
         for s in allocations:
             if isinstance(s.kind, Like):
                 f.kinds[s.name] = f.kinds[s.kind.name]
+        for name, of in f.reshaped_from.items():
+            f.kinds[name] = f.kinds[of]
         for t in assignments:
             name = t.array if isinstance(t, Store) else t.name
             widest = max(kind_of(t.value, f), f.kinds.get(name, "bool"), key=_ORDER.index)
