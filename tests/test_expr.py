@@ -23,7 +23,7 @@ EDGES = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 1e308, -1e308, 5e-324, math.inf, -math
 
 @functools.cache
 def _loop(helper, count):
-    names = "abcd"[:count]
+    names = "abcdefgh"[:count]
     source = f"def once({', '.join(names)}, out):\n    out[0] = f({', '.join(names)})"
     return generate("once", source, {"f": helper})
 
@@ -223,7 +223,8 @@ def _arity(f):
     return len(inspect.signature(f.partials).parameters) - 1
 
 
-ORDERS = {"polygamma": 2, "gamma_moment": 2}  # the first argument is an integer, and no variable
+#: Functions whose first arguments are integers, and no variables.
+ORDERS = {"polygamma": (2,), "gamma_moment": (2,), "beta_moment": (2, 1)}
 DOMAINS = {"acosh": (1.5, 3.0), "arccosh": (1.5, 3.0)}
 
 
@@ -236,7 +237,8 @@ def test_rules_against_finite_differences_of_the_expression_itself(name, f):
     names = [v.name for v in variables]
     e = f(*variables)
     if name in ORDERS:
-        e, names = substitute(e, {variables[0]: const(ORDERS[name])}), names[1:]
+        orders = dict(zip(variables, map(const, ORDERS[name]), strict=False))
+        e, names = substitute(e, orders), names[len(orders) :]
     for _ in range(3):
         at = {n: rng.uniform(low, high) for n in names}
         _check_derivatives(e, names, at, tolerance=2e-7)
