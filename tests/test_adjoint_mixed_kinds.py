@@ -144,3 +144,9 @@ def test_dtypes_beside_float32(expression):
     with uncompiled():
         value = nb.adjoint(function(f"def f(x, y):\n    return {expression}\n")).vjp(x, y).value
     assert value.dtype == eval(expression, {"np": np, "x": x, "y": y}).dtype
+
+
+def test_max_and_min_of_bools_compile():
+    """Numba has none of single bools."""
+    joined = "np.array([max(a, b) for a, b in zip(x > 0, y > 0)]) | np.array([min(a, b) for a, b in zip(x > 0, y > 0)])"
+    agrees(function(f"def f(x, y):\n    w = {joined}\n    return (w + w) @ x\n"), (X, Y))

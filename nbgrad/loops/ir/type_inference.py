@@ -69,6 +69,8 @@ DTYPES = {
     "bool": Global("np.bool_", np.bool_),
 }
 
+_CONVERTED = (float, max, min)
+
 #: The file and line of a statement, and what is written there.
 _LOCATION = re.compile(r"(.*?, line \d+): (.*)", re.DOTALL)
 
@@ -152,16 +154,20 @@ def infer(f: Function) -> None:
     read_unsigned(f, lambda t: kind_of(t, f) == "int")
     for every in walk(f.body):
         if any(
-            isinstance(t, CallTerm) and t.function.value is float for root in terms_of(every) for t in subterms(root)
+            isinstance(t, CallTerm) and t.function.value in _CONVERTED
+            for root in terms_of(every)
+            for t in subterms(root)
         ):
             map_terms(every, lambda t: _convertible(t, f))
 
 
 def _convertible(term: Term, f: Function) -> Term:
-    """`term` without ``float`` of truth values, which Numba does not have."""
+    """`term` without ``float``, ``max`` and ``min`` of truth values, which Numba does not have."""
     operands = tuple([_convertible(t, f) for t in term.operands])
     if isinstance(term, CallTerm) and term.function.value is float and kind_of(operands[0], f) == "bool":
         return called(np.float64, *operands)
+    if isinstance(term, CallTerm) and term.function.value in (max, min) and _widest(operands, f) == "bool":
+        return Logical("or" if term.function.value is max else "and", operands)
     return term.rebuilt(operands) if operands else term
 
 
