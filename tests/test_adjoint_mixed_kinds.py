@@ -150,3 +150,31 @@ def test_max_and_min_of_bools_compile():
     """Numba has none of single bools."""
     joined = "np.array([max(a, b) for a, b in zip(x > 0, y > 0)]) | np.array([min(a, b) for a, b in zip(x > 0, y > 0)])"
     agrees(function(f"def f(x, y):\n    w = {joined}\n    return (w + w) @ x\n"), (X, Y))
+
+
+@pytest.mark.parametrize(
+    "use",
+    ["np.nan_to_num(w) + (x > -1)", "np.nanmax(w) + x", "np.nanmin(w) * x", "np.trapezoid(w) * x",
+     "np.convolve(w, w)", "x * 2 if w.dtype.kind == 'b' else x"],
+)  # fmt: skip
+@pytest.mark.parametrize("mixed", [False, True])
+def test_functions_that_ask_for_the_kind(use, mixed):
+    """They are NumPy's for bools, and refused at the line of their call where there are numbers, too."""
+    again = "x * (k + 2)" if mixed else "x > k"
+    lines = f"w = x > 0\ns = x * 0\nfor k in range(3):\n    s = s + ({use})[:1]\n    w = {again}\nreturn s"
+    f = function("def f(x):\n" + "".join(f"    {line}\n" for line in lines.splitlines()))
+    with uncompiled():
+        if mixed:
+            with pytest.raises(TraceError, match=r"bools here and on numbers there in 's = s \+"):
+                nb.adjoint(f).vjp(X)
+        else:
+            agrees(f, (X,))
+
+
+@pytest.mark.parametrize("of", ["nansum", "nanprod", "nancumsum", "nanmax", "nan_to_num"])
+def test_missing_data_of_bools(of):
+    f = function(f"def f(x):\n    return np.{of}(x > 0)")
+    with uncompiled():
+        found = nb.adjoint(f).vjp(X).value
+    np.testing.assert_array_equal(found, f(X))
+    assert np.asarray(found).dtype == np.asarray(f(X)).dtype

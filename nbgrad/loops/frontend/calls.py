@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...backends.numba.compile import vectorized_function
-from ...errors import TraceError
 from ..custom_rules import RuleFamily, member, rule_of
 from ..ir.functions import FUNCTIONS
 from ..ir.names import literal
@@ -36,11 +35,12 @@ from .chosen_items import chosen_item
 from .comparisons import require_known
 from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
 from .expressions import Expressions
-from .function_table import DEFINITIONS, MODULES, check_number, is_known, no_function, row_of
+from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
 from .generators import check_argument
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
 from .known_integers import known_form
+from .library_errors import shown_at_call
 from .number_types import is_number_type
 from .numbered_strings import error_of_other_use
 from .overloads import with_implementation
@@ -392,16 +392,12 @@ class Calls(Expressions):
         inner.line = self.line
         self.names.callee_names = theirs | all_names(source.node)
         try:
-            self.out += inner.function()
+            with shown_at_call(self, node, source):
+                self.out += inner.function()
         except RecursionError:
             if len(self.within) > 1:
                 raise  # where the stack has some room
             raise too_deep(self, node, source) from None
-        except TraceError as err:  # for functions of the library, show the line of the call
-            if source.module not in MODULES or self.source.module in MODULES:
-                raise
-            what, instead = getattr(err, "said", (str(err), "write a loop"))
-            raise self.source.refuse(node, f"{unparse(node.func)}: {what}", instead) from None
         self.line, self.names.callee_names = "", theirs
         return self.mark_fresh_arrays(inner.result, before)
 

@@ -44,6 +44,7 @@ __all__ = [
     "definition",
     "elements_of",
     "floats_of",
+    "holds_bools",
     "is_definition",
     "is_known",
     "lowers",
@@ -146,6 +147,10 @@ def elements_of(value: object, *arrays: object) -> Any:
 
 def numbers_of(*arrays: object) -> Any:
     """In a definition, as a dtype: that of sums of products of these arrays, integers for those of integers."""
+
+
+def holds_bools(array: object) -> Any:
+    """In a definition, as a test: whether an array holds bools."""
 
 
 def row_of(function: object) -> Known | None:

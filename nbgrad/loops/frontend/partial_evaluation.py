@@ -16,7 +16,9 @@ from .array_expressions import Static
 from .classes import is_instance
 from .dictionaries import dictionary_of
 from .element_types import element_type
+from .function_table import holds_bools
 from .messages import Message
+from .operator_functions import are_bools
 from .static_values import static_item, string_method
 from .syntax import bound_to
 from .views import NUMBERS
@@ -87,6 +89,8 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             return is_instance(low, name, kind)
         case ast.Call() if low.function_of(node.func) in (large_product, large_triangle):
             return False  # in generated code: the loops beside the call of BLAS are what is differentiated
+        case ast.Call(args=[only]) if low.function_of(node.func) is holds_bools:
+            return _holds_bools(low, node, only)
         case ast.Call():
             value = _constant(low, node)
             return None if value is _UNKNOWN else bool(value)
@@ -123,6 +127,8 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return value
         case ast.Attribute(value=owner, attr="kind") if (found := element_type(low, owner)) is not None:  # type: ignore[arg-type]
             unsigned = found.array in low.lowered_function.unsigned
+            if found.cast is not None:
+                _holds_bools(low, node, owner.value)  # type: ignore[attr-defined]
             return "u" if unsigned else {float: "f", int: "i", bool: "b"}.get(found.cast, _UNKNOWN)  # type: ignore[call-overload]
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
@@ -155,6 +161,14 @@ def _constant(low: Scope, node: ast.expr) -> Any:
                 else _UNKNOWN
             )
     return _UNKNOWN
+
+
+def _holds_bools(low: Scope, node: ast.expr, array: ast.expr) -> bool:
+    """Whether an array holds bools; what does here and does not there is refused when all kinds are known."""
+    saved, low.out = low.out, []  # only the kind is needed
+    tree = low.array_like(array)  # type: ignore[attr-defined]
+    low.out = saved
+    return are_bools(low, node, "kind", [tree])  # type: ignore[arg-type]
 
 
 def _known_text(static: Static) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, floats_of, refuse_call
+from ..function_table import Array, definition, floats_of, holds_bools, refuse_call
 from .sorting import place
 
 __all__: list[str] = []  # they are found through the table
@@ -72,7 +72,10 @@ def area_of_rows(y, x, dx, area):
             width = dx
         else:
             width = x[k] - x[k - 1]
-        area += 0.5 * width * (y[k] + y[k - 1])
+        if holds_bools(y):  # for which NumPy's + is "or"
+            area += 0.5 * width * (y[k] | y[k - 1])
+        else:
+            area += 0.5 * width * (y[k] + y[k - 1])
     return area
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, floats_of, refuse_call
+from ..function_table import Array, definition, floats_of, holds_bools, refuse_call
 from .sorting import sorting_order
 
 __all__: list[str] = []  # they are found through the table
@@ -15,12 +15,12 @@ LARGEST = float(np.finfo(np.float64).max)
 
 @definition(np)
 def nansum(a, axis=None, *, keepdims=False):
-    return np.sum(np.where(a == a, a, 0.0), axis=axis, keepdims=keepdims)
+    return np.sum(np.where(a == a, a, 0), axis=axis, keepdims=keepdims)
 
 
 @definition(np)
 def nanprod(a, axis=None, *, keepdims=False):
-    return np.prod(np.where(a == a, a, 1.0), axis=axis, keepdims=keepdims)
+    return np.prod(np.where(a == a, a, 1), axis=axis, keepdims=keepdims)
 
 
 @definition(np)
@@ -54,12 +54,16 @@ def nanstd(a, axis=None, ddof=0, *, keepdims=False):
 
 @definition(np)
 def nanmax(a, axis=None, *, keepdims=False):
+    if holds_bools(a):
+        return np.max(a, axis=axis, keepdims=keepdims)
     found = np.max(np.where(a == a, a, -np.inf), axis=axis, keepdims=keepdims)
     return np.where(np.any(a == a, axis=axis, keepdims=keepdims), found, np.nan)
 
 
 @definition(np)
 def nanmin(a, axis=None, *, keepdims=False):
+    if holds_bools(a):
+        return np.min(a, axis=axis, keepdims=keepdims)
     found = np.min(np.where(a == a, a, np.inf), axis=axis, keepdims=keepdims)
     return np.where(np.any(a == a, axis=axis, keepdims=keepdims), found, np.nan)
 
@@ -89,6 +93,8 @@ def nanargmin(a, axis=None):
 def nan_to_num(x, copy=None, nan=0.0, posinf=None, neginf=None):
     if copy is not None:
         refuse_call("copy= of np.nan_to_num: leave it out, and to write in place, x[:] = np.nan_to_num(x)")
+    if holds_bools(x):
+        return x
     high = LARGEST if posinf is None else posinf
     low = -LARGEST if neginf is None else neginf
     return np.where(x != x, nan, np.where(x == np.inf, high, np.where(x == -np.inf, low, x)))
@@ -264,7 +270,7 @@ def average(a, axis=None, weights=None):
 
 @definition(np)
 def bincount(x, weights=None, minlength=0):
-    if x.dtype.kind == "b":
+    if holds_bools(x):
         x = x.astype(np.int64)
     n = minlength
     for k in range(x.size):

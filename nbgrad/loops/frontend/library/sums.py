@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, numbers_of, refuse_call
+from ..function_table import Array, definition, holds_bools, numbers_of, refuse_call
 
 __all__ = ["column_norm", "flattened", "masked", "row_norm", "vector_norm"]
 
@@ -59,7 +59,7 @@ def row_norm(x):
 def convolve(a: Array, v: Array, mode="full"):
     if a.size == 0 or v.size == 0:
         raise ValueError("np.convolve of an array without elements")
-    if a.dtype.kind == "b" and v.dtype.kind == "b":  # whether any pair is true
+    if holds_bools(a) and holds_bools(v):  # whether any pair is true
         return np.convolve(a.astype(np.int64), v.astype(np.int64), mode) > 0
     found = np.zeros(a.size + v.size - 1, numbers_of(a, v))
     for i in range(a.size):
