@@ -4,6 +4,8 @@ nothing can tell."""
 import numpy as np
 import pytest
 from loop_checks import check_derivatives
+from loop_programs import agrees
+from random_loops import function
 
 import nbgrad as nb
 from nbgrad.errors import TraceError
@@ -95,6 +97,25 @@ def test_derivatives(f):
 def test_no_iterations():
     with pytest.raises(ValueError, match=r"assigned: s is a number, as a loop has no iteration; begin with np.zeros"):
         nb.adjoint(assigned).value_and_grad(M[:0])
+
+
+STRAIGHT = {
+    "statements": "u = 0.0\nu += a\nv = u\nu *= b\nreturn np.sum(v * u)",
+    "read as a number": "u = np.sin(0.5)\nc = u * b\nu -= a\nc += u[0]\nu[0] = a[1] * b[2]\nreturn np.sum(u * c)",
+    "tuple": "u = 0.0\nfor r, k in zip([a, b], (1.0, 2.0)):\n    u += r * r * k\nreturn np.sum(u * u)",
+    "in a loop": "s = 0.0\nfor k in range(3):\n    u = 1.0\n    u += a * k\n    s += np.sum(u * u * b)\nreturn s",
+    "in a called function": "s = 0.0\nfor k in range(3):\n    s += h(a, k) @ b\nreturn s",
+    "the same twice": "us = []\nu = 0.0\nfor r in [a, b]:\n    u += r\n    us.append(u)\nreturn us[0] @ us[1]",
+    "parameter": "p += a\nreturn np.sum(p * p * b)",
+}
+
+
+@pytest.mark.parametrize("body", STRAIGHT.values(), ids=STRAIGHT)
+def test_in_place_operators_make_arrays_of_numbers(body):
+    """``u += x`` with a number `u`, where all that follows reads the array."""
+    helper = "def h(x, k):\n    u = 0.5\n    u *= x * x\n    return u * k\n\n"
+    f = function(helper + "def f(a, b, p):\n" + "".join(f"    {line}\n" for line in body.splitlines()))
+    agrees(f, (M[0], M[1], 0.5))
 
 
 def read_in_the_loop(m):

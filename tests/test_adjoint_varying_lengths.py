@@ -298,3 +298,16 @@ def test_random_programs(seed):
     with uncompiled():
         for n in (3, 0):
             agrees(f, (X, Y, n), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    ["x[:, None] * y if x[0] > c else np.outer(x, y)", "x[:, None] * y if x[0] > c else y[:, None] - x",
+     "(x[:, None] if x[0] > c else y[:, None]) * x", "x[:, None] if x[0] > c else np.outer(x, y)",
+     "(x[None] if x[0] > c else y[None] * 2) + x[:, None]", "np.stack([x, y]) if x[0] > c else y[None] * 2"],
+)  # fmt: skip
+@pytest.mark.parametrize("c", [0.0, 1.0])
+def test_one_of_two_where_an_axis_is_new(chosen, c):
+    f = function(f"def f(x, y, c):\n    r = {chosen}\n    return (r * r).sum() + r.shape[1] * x[0]")
+    with uncompiled():
+        agrees(f, (X, Y, c))

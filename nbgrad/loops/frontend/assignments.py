@@ -33,7 +33,7 @@ from .array_expressions import (
     record_order,
 )
 from .einsum import is_view
-from .filled_numbers import becomes_array, fill_number, mark_bound
+from .filled_numbers import becomes_array, fill_number, is_new_from_here, mark_bound
 from .function_table import DEFINITIONS, row_of
 from .growing_lists import is_list
 from .lists_of_rows import set_item
@@ -233,7 +233,9 @@ class Assignments(TupleAssignments):
             self.split_if_reused(name)
             if name not in self.tuples:
                 becomes_array(self, s, name, tree)
-            raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
+            if not is_new_from_here(self, s, name):
+                raise self.source.refuse(s, f"{name} becomes an array and was something else", "use another name")
+            local = self.rename[name] = self.names.fresh(name)
         base, standing = self.user_variable(name), self.stands_for(tree) | self.viewed_in_numpy(tree, value)
         if isinstance(tree, Leaf) and tree.fresh and base in self.rebound and not self.is_whole(tree.view):
             tree = copy_of_values(tree)  # of which the name is to be the whole, as with keepdims

@@ -144,7 +144,8 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     if not isinstance(first, Scalar):
         test = low.name_or_constant(test)
     arrays = first.rank and first.rank == second.rank
-    if arrays and _copied(low, node, first, second) and lengths_are_set_in(low, node, first, second):
+    apart = arrays and (_has_broadcast(first, second) or lengths_are_set_in(low, node, first, second))
+    if apart and _copied(low, node, first, second):
         return _either(low, node, test, (first, before), (second, other))
     if before or other:
         low.out.append(If(test, before, other))
@@ -154,7 +155,8 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
 def _either(low: Expressions, node: ast.IfExp, test: Term, *branches: tuple[ArrayExpr, Block]) -> Leaf:
     """A new array, which two branches fill, each with its lengths."""
     name, saved, blocks = low.names.fresh("choice"), low.out, list[Block]()
-    low.shared.varying_axes[name] = set(range(branches[0][0].rank))
+    both = zip(*(Elementwise(low, node).lengths(tree) for tree, _ in branches), strict=True)
+    low.shared.varying_axes[name] = {d for d, lengths in enumerate(both) if set(lengths) != {ONE}}
     for tree, before in branches:
         low.out = before
         with low.nested_block():
@@ -186,12 +188,11 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     if isinstance(first, TupleExpr) and isinstance(second, TupleExpr) and len(first.items) == len(second.items):
         pairs = zip(first.items, second.items, strict=True)
         return TupleExpr([_selection(low, node, test, a, b) for a, b in pairs], first.tuple_class)
-    broadcast = any(isinstance(t, Leaf) and None in t.view.order for tree in (first, second) for t in leaves(tree))
     if (
         isinstance(first, TupleExpr | Static)
         or isinstance(second, TupleExpr | Static)
         or first.rank != second.rank
-        or broadcast
+        or _has_broadcast(first, second)
     ):
         raise low.source.refuse(
             node, f"values of different forms in {unparse(node)}", "give numbers, or arrays with as many axes, in both"
@@ -212,6 +213,11 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     refusal = None if copied else low.source.refuse(node, what, instead)
     chosen = frozenset(low.storage_of(view.name) for view, operand in aliased if not _last_use(low, node, operand))
     return SelectExpr(selected.build, selected.args, refusal=refusal, chosen=chosen)
+
+
+def _has_broadcast(*trees: ArrayExpr) -> bool:
+    """Whether an array in these stands for one with more axes."""
+    return any(isinstance(t, Leaf) and None in t.view.order for tree in trees for t in leaves(tree))
 
 
 def _aliased(node: ast.IfExp, first: ArrayExpr, second: ArrayExpr) -> list[tuple[View, ast.expr]]:

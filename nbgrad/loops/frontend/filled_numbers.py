@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .iteration import Iteration
     from .scope import Scope
 
-__all__ = ["becomes_array", "check_filled", "fill_number", "filled_key", "mark_bound", "shape_of"]
+__all__ = ["becomes_array", "check_filled", "fill_number", "filled_key", "is_new_from_here", "mark_bound", "shape_of"]
 
 
 def filled_key(low: Scope, name: str) -> tuple:
@@ -38,6 +38,27 @@ def becomes_array(low: Assignments, s: ast.stmt, name: str, tree: ArrayExpr) -> 
     asked = shape_of(low, s, name, tree, (loop.lineno, loop.col_offset))
     if asked is not None:
         raise asked
+
+
+def is_new_from_here(low: Assignments, s: ast.stmt, name: str) -> bool:
+    """Whether ``u += x`` of a number `u` and an array sets a variable that all later statements mean, and no others."""
+    function = low.source.node
+    nested = [n for n in subtrees(function) if isinstance(n, ast.FunctionDef | ast.Lambda) and n is not function]
+    if not isinstance(s, ast.AugAssign) or name in low.tuples or any(count_mentions(n, {name}) for n in nested):
+        return False
+    return low.at_function_level or _begins_in_block(function, s, name)
+
+
+def _begins_in_block(function: ast.FunctionDef, s: ast.stmt, name: str) -> bool:
+    """Whether the block of `s` sets a name before, and nothing outside of that block mentions it."""
+    branches = (b for n in subtrees(function) for b in (getattr(n, "body", None), getattr(n, "orelse", None)))
+    everywhere = count_mentions(function, {name})
+    for block in (b for b in branches if isinstance(b, list) and s in b):
+        first = next((k for k, t in enumerate(block) if count_mentions(t, {name})), len(block))
+        match block[first]:
+            case ast.Assign([ast.Name(id=target)], value) if target == name and not count_mentions(value, {name}):
+                return sum(count_mentions(t, {name}) for t in block) == everywhere
+    return False
 
 
 def shape_of(low: Calls, s: ast.AST, name: str, tree: ArrayExpr, place: tuple = ()) -> NeedsSplitting | None:
