@@ -83,7 +83,7 @@ def test_what_is_made_of_them(expression):
 def test_numbers_are_not_stored_into_them(store):
     start = "u = x > 0 if x[0] > -50 else np.arange(x.size)"
     f = function(f"def f(x, y):\n    {start}\n    w = u.copy()\n    {store}\n    return w @ x\n")
-    with pytest.raises(TraceError, match="a number as an element of an array that has bools here and numbers there"):
+    with pytest.raises(TraceError, match="elements of an array of bools here and of numbers there"):
         nb.adjoint(f).value_and_grad(X, Y)
 
 

@@ -107,7 +107,7 @@ AT_THE_CALL = {
     "b = a, a\nif a > 0:\n    b = a, a, a\nreturn b[0]": "gets another form",
     "b = np.zeros(3)\nfor i in range(n):\n    b = np.zeros((3, 3))\nreturn b": "another number of axes",
     "b = np.zeros(3, dtype=complex)\nreturn a": "use float64, float32, bool or an integer type",
-    "m = n\nfor i in range(n):\n    m = m + 1\nb = np.full(3, m)\nreturn a": "give it a dtype",
+    "m = n\nfor i in range(n):\n    m = m + 1\nb = np.arange(0, m, 1)\nreturn a": "give it a dtype",
     "return np.max(x, axis=1)": "the axis in",
     "return absent * a": "absent, which is not defined",
     "return NUMBERS[0] * a": "NUMBERS is not a variable, a number, or an array or tuple of numbers",

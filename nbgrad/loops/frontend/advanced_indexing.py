@@ -11,27 +11,24 @@ import numpy as np
 
 from ..ir.statements import If
 from ..ir.terms import TRUE, ZERO, Binary, Element, Select, Term, Variable
-from ..ir.type_inference import ZEROS, kind_of
-from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Lowered, Op, Scalar
+from .array_expressions import ArrayExpr, Elementwise, Leaf, Lowered, Op
+from .element_kinds import element_kind, relied_on_kind, sample_element
 from .implicit_errors import in_range
 from .syntax import subtrees, unparse
 from .views import Axis, View, raw_length
 
 if TYPE_CHECKING:
     from .expressions import Expressions
-    from .scope import Scope
 
 __all__ = [
     "IndexedView",
     "MaskedLeaf",
     "check_index_array",
     "common_mask",
-    "element_kind",
     "gather_view",
     "lower_index_array",
     "reads_mask",
     "require_kind",
-    "sample_element",
     "store_masked",
     "without_mask",
 ]
@@ -121,7 +118,7 @@ def gather_view(low: Expressions, node: ast.Subscript, view: View, picks: dict) 
 def reads_mask(low: Expressions, node: ast.Subscript, view: View, index: ArrayExpr) -> bool:
     """Whether a subscript reads the elements that a mask of several axes, those of the array, selects."""
     several = index.rank > 1 and index.rank == view.rank
-    return several and isinstance(node.ctx, ast.Load) and element_kind(low, index) == "bool"
+    return several and isinstance(node.ctx, ast.Load) and relied_on_kind(low, index) == "bool"
 
 
 def check_index_array(low: Expressions, node: ast.Subscript, index: View, size: Term, what: str) -> None:
@@ -209,61 +206,6 @@ def common_mask(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, ast.expr] 
     if not is_elementwise(node) or len({unparse(n.slice) for n in masked}) != 1:
         return None
     arrays, mask = [low.array(n.value) for n in masked], low.tree(masked[0].slice)
-    if any(a is None or a.rank != mask.rank for a in arrays) or element_kind(low, mask) != "bool":
+    if any(a is None or a.rank != mask.rank for a in arrays) or relied_on_kind(low, mask) != "bool":
         return None
     return mask, without_mask(low, node, unparse(masked[0].slice))
-
-
-# Kinds of elements.
-
-
-def element_kind(low: Scope, tree: ArrayExpr) -> str:
-    """The kind of the elements of `tree`, "" if not known yet."""
-    sample = sample_element(tree)
-    possible = {kind_of(sample, _Guess(low, guess)) for guess in ("bool", "float")}  # type: ignore[arg-type]
-    return possible.pop() if len(possible) == 1 else ""
-
-
-def sample_element(tree: ArrayExpr) -> Term:
-    """Some element, for its kind alone."""
-    match tree:
-        case Scalar():
-            return tree.term
-        case Leaf():
-            return tree.view.at([ZERO] * tree.rank)
-        case FromFunction() if tree.build is not None:
-            return tree.build(*[ZERO] * tree.rank)
-        case FromFunction(kind=str(kind)) if kind:
-            return ZEROS[kind]
-        case Op():
-            return tree.build(*map(sample_element, tree.args))
-    return ZEROS["float"]
-
-
-class _Guess:
-    """Kinds of names for :func:`.kind_of`, with `guess` for those not known yet."""
-
-    def __init__(self, low: Scope, guess: str) -> None:
-        self.low, self.guess = low, guess
-
-    @property
-    def kinds(self) -> _Guess:
-        return self
-
-    def __getitem__(self, name: str) -> str:
-        f, shared = self.low.lowered_function, self.low.shared
-        if name in shared.element_kinds:
-            return shared.element_kinds[name] or self.guess
-        if name in f.parameters or name in f.constants or name in shared.induction_variables or f.ranks.get(name):
-            return f.kinds[name]
-        if name in shared.length_upper_bounds:  # a length
-            return "int"
-        if name in shared.known_kinds:
-            return shared.known_kinds[name]
-        if name in shared.float_scalars:
-            return "float"
-        known = shared.known_integers.get(name, Variable(name))
-        return self.guess if known is Variable(name) else kind_of(known, self)  # type: ignore[arg-type]
-
-    def get(self, name: str, default: str) -> str:
-        return self[name]

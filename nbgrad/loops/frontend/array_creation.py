@@ -14,7 +14,6 @@ from ..ir.names import called as call_of
 from ..ir.statements import Check, Like, Store
 from ..ir.terms import ONE, ZERO, Binary, Compare, Constant, DType, Global, Select, Term
 from ..ir.type_inference import DTYPES
-from .advanced_indexing import sample_element
 from .array_expressions import (
     ArrayExpr,
     AxisLoop,
@@ -28,6 +27,7 @@ from .array_expressions import (
     copy_of_values,
     record_order,
 )
+from .element_kinds import element_kind, sample_element
 from .element_types import ElementType
 from .function_table import elements_of, floats_of, lowers, numbers_of
 from .implicit_errors import check_size
@@ -177,7 +177,9 @@ class ArrayCreation:
         else:
             sizes = self.shape(first)
         if not kind:
-            kind, dtype = ("float", DTYPES["float"]) if value is None else self.common_kind([value])
+            kind, dtype = "float", DTYPES["float"]
+            if value is not None:  # type inference tells, where its kind is not known
+                kind, dtype = self.common_kind([value]) if self.kind_is_known([value]) else ("", dtype)
         if called in (np.empty, np.empty_like):
             return FromFunction(sizes, None, kind, dtype, like)
         target = self.low.lowered_function.kinds.get(kind.name, "") if isinstance(kind, Like) else kind
@@ -247,7 +249,7 @@ class ArrayCreation:
     def must_be_numbers(self, elements: list[Term]) -> None:
         """Refuse elements that are numbers here and bools there, of which NumPy makes arrays of bools there."""
         error = self.refuse("an array of what is bools here and numbers there", "use another name for each")
-        if {self.low.kind_of_tree(Scalar(v)) for v in elements} != {"bool"}:
+        if {element_kind(self.low, Scalar(v)) for v in elements} != {"bool"}:
             self.low.lowered_function.operations.append((tuple(elements), False, error))
 
     def kind_is_known(self, values: list[Term]) -> bool:
@@ -308,19 +310,23 @@ class ArrayCreation:
             raise self.refuse(f"the call {unparse(self.node)}", "give one axis")
         items = args[:2] if called is np.append else getattr(args[0], "elts", []) if args else []
         axis = self.keywords.get("axis", args[1] if len(args) > 1 and called is not np.append else None)
-        trees = [low.tree(e) for e in items]
+        trees = [low.array_like(e) for e in items]
         joined = low.tree(args[0]) if args and not trees else None
         if isinstance(joined, TupleExpr):
-            trees = joined.items
+            trees = [low.as_array(self.node, t) for t in joined.items]
         elif joined is not None and joined.rank > 1:
             return self.joined_rows(called, joined, axis, hint)
-        if called is np.append:
+        if called in (np.append, np.hstack):
             trees = [FromFunction([ONE], lambda _, t=t: t.term) if isinstance(t, Scalar) else t for t in trees]
         rank = trees[0].rank if trees else 0
         along, order = _JOIN_FUNCTIONS[called]
         d = along[rank > 1 and called is not np.append] if axis is None else integer_of(low, low.value(axis))
         if called is np.stack and d is not None:
             return self.stacked(self.node, trees, d, hint)
+        rank = max((t.rank for t in trees), default=0)
+        if order is not None and rank == 2:  # vectors are rows, or columns
+            vectors = {id(t): low.view_of(t, self.node) for t in trees if t.rank == 1}
+            trees = [self.with_new_axis(vectors[id(t)], order) if id(t) in vectors else t for t in trees]
         new_axes = int(order is not None and rank == 1)
         if called is np.append and axis is None and max((t.rank for t in trees), default=0) > 1:
             trees, rank = [low.library(flattened, self.node, t) if t.rank > 1 else t for t in trees], 1
@@ -332,9 +338,12 @@ class ArrayCreation:
         if unsupported or d is None or not -rank - new_axes <= d < rank + new_axes:
             raise self.refuse(f"the call {unparse(self.node)}", "give a tuple of arrays with as many axes, or loop")
         if new_axes and order is not None:
-            views = [low.view_of(t, self.node) for t in trees]
-            trees = [Leaf(View(v.name, v.parts, tuple(v.order[0] if o == 0 else None for o in order))) for v in views]
+            trees = [self.with_new_axis(low.view_of(t, self.node), order) for t in trees]
         return self.concatenated(trees, d % (rank + new_axes), hint)
+
+    @staticmethod
+    def with_new_axis(vector: View, order: tuple) -> Leaf:
+        return Leaf(View(vector.name, vector.parts, tuple(vector.order[0] if o == 0 else None for o in order)))
 
     def joined_rows(self, called: object, array: ArrayExpr, axis: ast.expr | None, hint: str) -> ArrayExpr:
         """The arrays that are the rows of an array, joined."""
@@ -389,7 +398,7 @@ class ArrayCreation:
         loops = Elementwise(low, self.node)
         record_order(low, name, Op(lambda *e: e[0], trees))
         low.allocate(name, self.node, sizes, "", loops.dtype(*trees), "", line)
-        kinds = {low.kind_of_tree(t) for t in trees}
+        kinds = {element_kind(low, t) for t in trees}
         low.shared.element_kinds[name] = kinds.pop() if len(kinds) == 1 else "float" if "float" in kinds else ""
         for offset, axis_loops, value in parts:
             indices = [t.position() for t in axis_loops]

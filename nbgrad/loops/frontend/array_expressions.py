@@ -471,7 +471,7 @@ class Elementwise:
         line, self.low.line = self.low.line, ""
         kind, dtype = (tree.kind, tree.dtype) if isinstance(tree, FromFunction | Op) else ("", None)
         if not kind:
-            self.low.shared.element_kinds[name] = self.low.kind_of_tree(tree)
+            self.low.shared.element_kinds[name] = self.low.kind_as_it_looks(tree)
         record_order(self.low, name, tree)
         self.low.allocate(name, self.node, [axis_length(a) for a in axes], kind, dtype or self.dtype(tree), "", line)
         view = self.low.whole_view(name)

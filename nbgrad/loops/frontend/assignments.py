@@ -18,7 +18,7 @@ from ..ir.statements import Call as CallStatement
 from ..ir.statements import Grow, Store, walk
 from ..ir.tapes import GROWN
 from ..ir.terms import ZERO, Select, Term, Variable, subterms
-from .advanced_indexing import MaskedLeaf, element_kind, store_masked, without_mask
+from .advanced_indexing import MaskedLeaf, store_masked, without_mask
 from .array_expressions import (
     ArrayExpr,
     Elementwise,
@@ -33,6 +33,7 @@ from .array_expressions import (
     record_order,
 )
 from .einsum import is_view
+from .element_kinds import element_kind, refuse_rounding
 from .filled_numbers import becomes_array, fill_number, is_new_from_here, mark_bound
 from .function_table import DEFINITIONS, row_of
 from .growing_lists import is_list
@@ -109,7 +110,7 @@ class Assignments(TupleAssignments):
 
     def scatter_elements(self, target: ast.Subscript, index: ArrayExpr, value: ast.expr) -> None:
         """Scatter: write the elements selected by an array of indices or a mask."""
-        view, mask = self.view(target.value), element_kind(self, index) == "bool"
+        view, mask = self.view(target.value), self.kind_of_tree(index) == "bool"
         mask = mask and view.rank == index.rank
         before = len(self.out)
         tree = self.tree(without_mask(self, value, unparse(target.slice)) if mask else value)
@@ -274,6 +275,7 @@ class Assignments(TupleAssignments):
             if name in self.may_alias_caller:
                 what = f"a new array {name}, which is swapped with a parameter"
                 raise self.source.refuse(s, what, f"write {name}[:] = ...")
+            refuse_rounding(self, s, owner, tree)
             self.invalidate_views(owner)
             self.shared.read_only_copies.pop(owner, None)
             self.forget_original(owner)
@@ -325,7 +327,7 @@ class Assignments(TupleAssignments):
 
     def same_shape_and_kind(self, s: ast.stmt, tree: ArrayExpr, owner: str) -> bool:
         """Whether `tree` provably has the shape and kind of the array `owner`."""
-        looks = {self.kind_of_tree(tree), self.kind_of_tree(Leaf(self.whole_view(owner)))} - {""}
+        looks = {element_kind(self, tree), element_kind(self, Leaf(self.whole_view(owner)))} - {""}
         return len(looks) < 2 and Elementwise(self, s).lengths(tree) == self.size(owner)
 
     def may_be_modified(self, name: str) -> bool:

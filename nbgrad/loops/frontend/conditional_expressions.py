@@ -25,6 +25,7 @@ from .array_expressions import (
     copy_of_values,
     leaves,
 )
+from .element_kinds import refuse_rounding
 from .mod_ref import modified_arrays
 from .partial_evaluation import deciding_parameters, static_truth
 from .records import refuse_record
@@ -162,6 +163,7 @@ def _either(low: Expressions, node: ast.IfExp, test: Term, *branches: tuple[Arra
         with low.nested_block():
             loops = Elementwise(low, node)
             if blocks:
+                refuse_rounding(low, node, name, tree)
                 loops.store(with_lengths(low, node, name, loops.lengths(tree)), tree)
                 low.lowered_function.rebinding_stores += [(t, node) for t in walk(low.out) if isinstance(t, Store)]
             else:
@@ -201,8 +203,7 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
         low.shared.may_decide |= test.named
         what = f"arrays in {unparse(node)}, of which one has an axis of length 1 where that of the other may be longer"
         raise low.source.refuse(node, what, "write statements, with a name for each")
-    if first.rank:
-        low.lowered_function.choices.add(test)
+    low.lowered_function.choices.add(test)
     selected = combine(partial(Select, test), [first, second])
     if not isinstance(selected, Op):
         return selected

@@ -26,7 +26,7 @@ from ..ir.terms import (
     Unary,
     Variable,
 )
-from .advanced_indexing import IndexedView, check_index_array, element_kind, gather_view, lower_index_array, reads_mask
+from .advanced_indexing import IndexedView, check_index_array, gather_view, lower_index_array, reads_mask
 from .array_attributes import array_attribute
 from .array_expressions import (
     ArrayExpr,
@@ -223,9 +223,6 @@ class Expressions(Slices):
 
     def snapshot_view(self, view: View) -> View:
         raise NotImplementedError
-
-    def kind_of_tree(self, tree: ArrayExpr) -> str:
-        return element_kind(self, tree)
 
     def library(self, called: object, node: ast.expr, *args: ArrayExpr) -> ArrayExpr:
         raise NotImplementedError

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ..ir.mixed_kinds import refuse_mixed_kinds
 from ..ir.statements import Function
 from ..ir.type_inference import kind_of
-from .live_range_splitting import NeedsSplitting, VaryingAxis
+from .live_range_splitting import NeedsSplitting, VaryingAxis, count_webs
 from .rewrites import Rewrites
 
 __all__ = ["Findings"]
+
+Scope = tuple[ast.FunctionDef, dict[str, str]]
 
 
 @dataclass
@@ -24,6 +28,7 @@ class Findings:
     fixed_axes: set[VaryingAxis] = field(default_factory=set)  # those along which lengths must not change
     operations_on_bools: set[tuple] = field(default_factory=set)  # where the code has operators on arrays of bools
     operations_on_numbers: set[tuple] = field(default_factory=set)  # where it only seemed so
+    scopes: list[Scope] = field(default_factory=list)  # of the last attempt: functions, with the variables of names
 
     def add(self, asked: NeedsSplitting) -> bool:
         """Add what an attempt asked for; whether that is new."""
@@ -49,6 +54,9 @@ class Findings:
         Those of integers may be so only because they were taken for operators on integers (``m = m + m``): once they
         are taken for the others. One that has both in one place (a loop that is unrolled) is refused.
         """
+        several = {n for n in self._names_of_several_kinds(f) if self.rewrites.add(NeedsSplitting(n))}
+        if several:
+            return True
         kinds: dict[tuple, list[set[str]]] = {}
         for place, terms, _ in f.may_be_bools:
             kinds.setdefault(place, []).append({kind_of(t, f) for t in terms})
@@ -65,3 +73,11 @@ class Findings:
                 raise refused
         refuse_mixed_kinds(f, lambda t: kind_of(t, f))
         return False
+
+    def _names_of_several_kinds(self, f: Function) -> Iterator[str]:
+        """Names that stand for values of several kinds, one after the other."""
+        mixed = {variable for variable, kinds in f.possible_kinds.items() if len(kinds) > 1}
+        for function, variables in self.scopes if mixed else ():
+            for name, variable in variables.items():
+                if variable in mixed and name not in self.rewrites.split_names and count_webs(function, name) > 1:
+                    yield name

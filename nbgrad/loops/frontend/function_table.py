@@ -45,6 +45,7 @@ __all__ = [
     "elements_of",
     "floats_of",
     "holds_bools",
+    "holds_floats",
     "is_definition",
     "is_known",
     "lowers",
@@ -151,6 +152,10 @@ def numbers_of(*arrays: object) -> Any:
 
 def holds_bools(array: object) -> Any:
     """In a definition, as a test: whether an array holds bools."""
+
+
+def holds_floats(array: object) -> Any:
+    """In a definition, as a test: whether an array holds floats, not bools or integers."""
 
 
 def row_of(function: object) -> Known | None:

@@ -63,7 +63,7 @@ __all__ = [
 ]
 
 _CHANGES = ("append", "pop", "insert", "extend")
-_READERS = (len, sum, max, min, enumerate, zip, reversed)
+_READERS = (len, sum, max, min, any, all, sorted, enumerate, zip, reversed)
 
 
 class GrowingLists(Transformer):

@@ -1,4 +1,4 @@
-"""Errors of definitions of the library: the user sees the line of the call, not the definition's."""
+"""Calls of definitions of the library: errors show the line of the call, and what they make is known as theirs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ __all__ = ["shown_at_call"]
 
 @contextmanager
 def shown_at_call(low: Calls, node: ast.Call, source: Source) -> Iterator[None]:
-    """While the call `node` of `source` is lowered: errors, and those that are recorded until all kinds are known."""
+    """While the call `node` of `source` is lowered: its errors, and those that are recorded until all kinds are known,
+    show that call; the arrays that it makes are noted."""
     if source.module not in MODULES or low.source.module in MODULES:
         yield
         return
@@ -34,10 +35,11 @@ def shown_at_call(low: Calls, node: ast.Call, source: Source) -> Iterator[None]:
         low.lowered_function.may_be_bools,
         low.lowered_function.assumed_kinds,
     )
-    before = [len(entries) for entries in recorded]
+    before, names = [len(entries) for entries in recorded], set(low.lowered_function.ranks)
     try:
         yield
     except TraceError as err:
         raise at_call(err) from None
+    low.shared.made_by_library |= low.lowered_function.ranks.keys() - names
     for entries, count in zip(recorded, before, strict=True):
         entries[count:] = [(*known, at_call(err)) for *known, err in entries[count:]]

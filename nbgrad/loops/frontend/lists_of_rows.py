@@ -29,6 +29,7 @@ from .array_expressions import (
     TupleExpr,
     copy_of_values,
 )
+from .element_kinds import element_kind
 from .filled_numbers import filled_key, shape_of
 from .function_table import MANY, lowers
 from .views import Axis, View, axis_length
@@ -191,7 +192,7 @@ def _allocate(low: Calls, node: ast.AST, rows: RowList, item: ArrayExpr) -> None
     low.shared.holders.add(rows.array)
     kind, dtype = (item.kind, item.dtype) if isinstance(item, FromFunction | Op) else ("", None)
     if not kind:
-        low.shared.element_kinds[rows.array] = low.kind_of_tree(item)
+        low.shared.element_kinds[rows.array] = element_kind(low, item)
     counts = [*rows.counts] or [CAPACITY]
     saved = low.out
     if not all(map(low.known_before_block, rows.counts)):

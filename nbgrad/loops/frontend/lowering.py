@@ -78,6 +78,7 @@ def lower(
     options = {"swap_copies_only": swap_copies_only, "float64_parameters": float64_parameters,
                "large_systems": large_systems, "float32_arguments": float32_arguments}  # fmt: skip
     while True:
+        findings.scopes.clear()
         try:
             f = _lower_once(source, ranks, kinds, findings, unit_axes, **options)
         except NeedsSplitting as err:
@@ -227,6 +228,8 @@ class Lowering(Results, Iteration):
                for n in subtrees(loop)):  # fmt: skip
             self.returned_flag = self.names.fresh("returned")
             self.lowered_function.ranks[self.returned_flag] = 0
+        if self.source.module not in MODULES:
+            self.shared.findings.scopes.append((self.source.node, self.rename))
         self.find_rebound_names(body)
         copies = dict(self.shared.read_only_copies)
         lowered = self.block(body, first=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ir.terms import ZERO, Binary, Compare, Constant, Global, Logical, Term, Unary
-from .advanced_indexing import element_kind, sample_element
 from .array_expressions import ArrayExpr, combine
+from .element_kinds import element_kind, sample_element
 from .function_table import lowers
 from .syntax import unparse
 

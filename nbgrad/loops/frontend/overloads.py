@@ -13,8 +13,8 @@ import numpy as np
 from ...backends.numba.wrapped_functions import AmbiguousOverloadError, TypeOf, implementation, is_overloaded
 from ..custom_rules import rule_of
 from ..ir.terms import Global, Term
-from .advanced_indexing import element_kind
 from .array_expressions import ArrayExpr, FromFunction, Lowered, Op, Scalar, Static, TupleExpr
+from .element_kinds import relied_on_kind
 from .function_table import is_known
 from .syntax import bound_name, unparse
 
@@ -66,7 +66,7 @@ def _type_of(low: Calls, node: ast.Call, argument: ast.expr, tree: ArrayExpr) ->
         return tuple([_type_of(low, node, argument, t) for t in tree.items])
     if isinstance(tree, Static):
         return tree.value if tree.value is None or isinstance(tree.value, str) else _unknown(low, node, argument)
-    kind = element_kind(low, tree)
+    kind = relied_on_kind(low, tree)
     if not kind or (kind == "float" and may_be_float32(low, tree)):
         return _unknown(low, node, argument)
     return kind, tree.rank if not isinstance(tree, Scalar) else 0

@@ -12,11 +12,11 @@ import numpy as np
 from ..ir.affine import offset
 from ..ir.terms import Compare, Logical, Term, Unary, Variable
 from ..runtime.products import large_product, large_triangle
-from .array_expressions import Static
+from .array_expressions import ArrayExpr, Static
 from .classes import is_instance
 from .dictionaries import dictionary_of
 from .element_types import element_type
-from .function_table import holds_bools
+from .function_table import holds_bools, holds_floats
 from .messages import Message
 from .operator_functions import are_bools
 from .static_values import static_item, string_method
@@ -91,6 +91,8 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             return False  # in generated code: the loops beside the call of BLAS are what is differentiated
         case ast.Call(args=[only]) if low.function_of(node.func) is holds_bools:
             return _holds_bools(low, node, only)
+        case ast.Call(args=[only]) if low.function_of(node.func) is holds_floats:
+            return not _holds_bools(low, node, only) and _kind(low, only) != "int"
         case ast.Call():
             value = _constant(low, node)
             return None if value is _UNKNOWN else bool(value)
@@ -127,8 +129,6 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return value
         case ast.Attribute(value=owner, attr="kind") if (found := element_type(low, owner)) is not None:  # type: ignore[arg-type]
             unsigned = found.array in low.lowered_function.unsigned
-            if found.cast is not None:
-                _holds_bools(low, node, owner.value)  # type: ignore[attr-defined]
             return "u" if unsigned else {float: "f", int: "i", bool: "b"}.get(found.cast, _UNKNOWN)  # type: ignore[call-overload]
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
@@ -165,10 +165,18 @@ def _constant(low: Scope, node: ast.expr) -> Any:
 
 def _holds_bools(low: Scope, node: ast.expr, array: ast.expr) -> bool:
     """Whether an array holds bools; what does here and does not there is refused when all kinds are known."""
+    return are_bools(low, node, "kind", [_tree(low, array)])  # type: ignore[arg-type]
+
+
+def _kind(low: Scope, array: ast.expr) -> str:
+    return low.kind_of_tree(_tree(low, array))
+
+
+def _tree(low: Scope, array: ast.expr) -> ArrayExpr:
     saved, low.out = low.out, []  # only the kind is needed
     tree = low.array_like(array)  # type: ignore[attr-defined]
     low.out = saved
-    return are_bools(low, node, "kind", [tree])  # type: ignore[arg-type]
+    return tree
 
 
 def _known_text(static: Static) -> Any:

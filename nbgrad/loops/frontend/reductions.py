@@ -31,6 +31,7 @@ from .array_expressions import (
     copy_of_values,
     record_order,
 )
+from .element_kinds import element_kind
 from .function_table import lowers
 from .implicit_errors import check_not_empty
 from .known_integers import integer_of
@@ -144,8 +145,7 @@ class Reductions:
         holds = self.loops.element(mask)
         self.loops.comparing_mask = False
         element = self.loops.element(tree)
-        zero = 0.0 if self.is_float(element) else 0
-        total = self.new_accumulator("total", Constant(zero))
+        total = self.accumulator("total", self.first_value(0, element), element)
         add: Block = [Assign(total.name, Binary("+", total, element))]
         if mean:
             count = self.new_accumulator("count", ZERO)
@@ -264,7 +264,7 @@ class Reductions:
         """The kind of the elements of a reduction along an axis, "" if not known yet."""
         if called in _KINDS:
             return _KINDS[called]
-        kind = self.low.kind_of_tree(tree)
+        kind = element_kind(self.low, tree)
         return "int" if kind == "bool" and called in (np.sum, np.prod, builtins.sum) else kind
 
     # Scalars.
@@ -290,14 +290,14 @@ class Reductions:
         return product([axis_length(t.axis) for t in axis_loops])
 
     def is_float(self, element: Term) -> bool:
-        return self.low.kind_of_tree(Scalar(element)) in ("float", "")
+        return element_kind(self.low, Scalar(element)) in ("float", "")
 
     def fold(
         self, name: str, start: int, op: str, element: Term, axis_loops: list[AxisLoop], reassociable: bool = False
     ) -> Term:
         """Combine the elements of `axis_loops`, from `start` on; only sums of floats are `reassociable`."""
         floats = self.is_float(element)
-        result = self.new_accumulator(name, Constant(float(start) if floats else start))
+        result = self.accumulator(name, self.first_value(start, element), element)
         self.emit_loop(Assign(result.name, Binary(op, result, element), reassociable and floats), axis_loops)
         return result
 
@@ -307,6 +307,19 @@ class Reductions:
 
     def new_accumulator(self, name: str, value: Term) -> Variable:
         return Variable(self.low.fresh_scalar(name, value, final=False))
+
+    def first_value(self, start: int, element: Term) -> Constant:
+        """`start` as a number of the kind of the elements; an integer, if that is not known."""
+        return Constant(float(start) if element_kind(self.low, Scalar(element)) == "float" else start)
+
+    def accumulator(self, name: str, first: Constant, element: Term) -> Variable:
+        """A variable that begins with `first`, to which elements are added, or the like."""
+        found, kind = self.new_accumulator(name, first), element_kind(self.low, Scalar(element))
+        if kind in ("bool", "int") and first.value is not False:
+            self.low.shared.known_kinds[found.name] = "int"
+        elif not kind:  # type inference tells
+            self.low.lowered_function.accumulators.add(found.name)
+        return found
 
     def emit_loop(self, s: Assign | If, axis_loops: list[AxisLoop]) -> None:
         self.loops.emit_loops([s], "", axis_loops)
@@ -368,9 +381,9 @@ class Reductions:
         self.loops.loop_over(tree)
         element, low, loops = self.loops.element(tree), self.low, self.loops.axis_loops
         extremum = op in ("<", ">")
-        zero = {"int": 0, "bool": not extremum and 0}.get(low.kind_of_tree(Scalar(element)), 0.0)
-        start = Constant(zero if op != "*" else 1.0 if self.is_float(element) else 1)
-        running = self.new_accumulator("best" if extremum else "running", start)
+        of_bools = extremum and element_kind(low, Scalar(element)) == "bool"
+        start = Constant(False) if of_bools else self.first_value(int(op == "*"), element)
+        running = self.accumulator("best" if extremum else "running", start, element)
         others = [t for t in loops if t is not loops[along]]
 
         def step() -> Term:

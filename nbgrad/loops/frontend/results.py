@@ -24,6 +24,7 @@ from .array_expressions import (
     same_results,
 )
 from .assignments import Assignments
+from .element_kinds import refuse_rounding
 from .live_range_splitting import NeedsSplitting, VaryingAxis
 from .lowering_state import LoweringState
 from .record_types import is_record
@@ -105,6 +106,7 @@ class Results(Assignments):
             if self.returns > 1 and (own or not self.inlined) and self.returns_differ(path):
                 if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
                     standing |= self.shared.read_only_copies.pop(previous.view.name, frozenset())  # it is set anew
+                    refuse_rounding(self, node, previous.view.name, Leaf(view))
                     before = len(self.out)
                     self.write_elements(node, self.with_lengths_of(node, previous.view.name, view, path), Leaf(view))
                     stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]

@@ -35,6 +35,7 @@ from ..ir.terms import (
 )
 from ..ir.type_inference import DTYPES
 from .array_expressions import FromFunction, Leaf, Op, Scalar, Static
+from .element_kinds import element_kind, relied_on_kind
 from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
 from .live_range_splitting import NeedsSplitting, VaryingAxis, count_webs
@@ -138,7 +139,7 @@ class Scope(IntegerBounds):
         """Set a scalar variable; `final`: it is not set again."""
         self.emit(Assign(name, value))
         floats = self.shared.float_scalars
-        (floats.add if self.kind_of_tree(Scalar(value)) == "float" else floats.discard)(name)
+        (floats.add if element_kind(self, Scalar(value)) == "float" else floats.discard)(name)
         if final:
             self.record_integer(name, value)
 
@@ -148,7 +149,7 @@ class Scope(IntegerBounds):
         mine = [n for n in self.stores if self.rename.get(n, "") == name]
         if len(mine) + (name in self.scalar_parameters) > 1 or name in self.shared.induction_variables:
             return
-        if kind := self.kind_of_tree(Scalar(value)):
+        if kind := element_kind(self, Scalar(value)):
             self.shared.known_kinds[name] = kind
         if kind == "float":
             return
@@ -386,7 +387,7 @@ class Scope(IntegerBounds):
             if isinstance(t, FromFunction | Op) and t.dtype is not None:
                 kind = kinds.get(t.kind.name) if isinstance(t.kind, Like) else t.kind
                 dtypes += [] if kind == "bool" else [t.dtype if kind == "float" else DTYPES["float"]]
-            elif isinstance(t, Leaf | Op) and t.rank and (kind := self.kind_of_tree(t)) in ("bool", "int"):
+            elif isinstance(t, Leaf | Op) and t.rank and (kind := element_kind(self, t)) in ("bool", "int"):
                 dtypes += [DTYPES["float"]] if kind == "int" else []
             elif isinstance(t, Leaf):
                 names.append(t.view.name)
@@ -396,8 +397,11 @@ class Scope(IntegerBounds):
         return self.dtype_of_floats([n for n in names if kinds[n] == "float"], dtypes)
 
     def kind_of_tree(self, tree: ArrayExpr) -> str:
-        """The kind of the elements of `tree`, or "" where that is not known yet."""
-        raise NotImplementedError
+        """The kind of the elements of `tree`, or "" where that is not known yet. What it says is relied on."""
+        return relied_on_kind(self, tree)
+
+    def kind_as_it_looks(self, tree: ArrayExpr) -> str:
+        return element_kind(self, tree)
 
     def allocate(
         self,
@@ -418,7 +422,8 @@ class Scope(IntegerBounds):
             looks.setdefault(name, looks[kind.name] if isinstance(kind, Like) else "")
         dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
         once = self.runs_once and self.at_function_level
-        place = self.shared.places_of_arrays[name] = self.place_of(node)
+        copied = (self.named_by_user(name),) if isinstance(node, ast.FunctionDef) else ()  # a parameter, or a result
+        place = self.shared.places_of_arrays[name] = (*self.place_of(node), *copied)
         varying = self.shared.varying_axes.get(name, set())
         if asked := {d for d in range(len(sizes)) if VaryingAxis(place, d) in self.shared.findings.varying_axes}:
             varying = self.shared.varying_axes[name] = varying | asked

@@ -13,8 +13,8 @@ from ..ir.affine import offset
 from ..ir.names import called
 from ..ir.statements import Alloc, Assign, Grow, If, mentioned, walk, writes
 from ..ir.terms import ONE, ZERO, Compare, Constant, Length, Term, Variable
-from .advanced_indexing import sample_element
 from .array_expressions import ArrayExpr, Elementwise, Leaf, copy_of_values
+from .element_kinds import sample_element
 from .integer_bounds import name_of
 from .live_range_splitting import NeedsSplitting, VaryingAxis
 from .views import Axis, View, axis_length

@@ -1,96 +1,160 @@
-"""Arrays that have bools in one place and numbers in another: a name that is bound to a mask here and to numbers there.
+"""Names that stand for bools, integers and floats in different places, as for a mask here and for numbers there.
 
-Here they are arrays of numbers. In NumPy they are arrays of bools there, for which operators are others (``+`` is
-"or"), and as indices they select. Such an operator is refused; whatever is the same for both is not.
+Here a name has one kind, the widest. In NumPy it has that of what it is bound to, and much depends on that: ``+`` of
+bools is "or", as indices they select, integers truncate what is stored into them. Type inference therefore finds all
+kinds that each name may have in NumPy; what lowering took for granted must hold for each of them, or it is refused.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import reduce
 
 import numpy as np
 
 from ...errors import TraceError
 from .functions import FUNCTIONS
 from .statements import Alloc, Assign, Function, Like, Store, walk
-from .terms import Binary, Call, Element, Logical, Select, Term, Variable
+from .terms import Binary, Call, Constant, Element, Logical, Prefix, Select, Term, Unary, Variable
 
-__all__ = ["find_mixed_arrays", "refuse_mixed_kinds"]
+__all__ = ["find_possible_kinds", "refuse_mixed_kinds"]
 
-Kind = Callable[[Term], str]
+Kinds = frozenset[str]
+Kind = Callable[[Term], str]  # that of an expression here
+
+#: From the narrowest to the widest. "literal" is an integer that is written there, which is a float beside floats: the
+#: ``s = 0`` before ``s += x[i]``.
+_ORDER = ("bool", "literal", "int", "float")
+_ENGLISH = {"bool": "bools", "int": "integers", "float": "floats"}
 
 
-def find_mixed_arrays(f: Function, stores: Iterable[Store], kind: Kind) -> None:
-    """Set ``f.mixed_arrays``. `stores` are those by which arrays got their kinds."""
-    rebinding = dict(f.rebinding_stores)
-    kinds: dict[str, dict[object, set[str]]] = {s.array: {} for s in rebinding}
-    stores = list(stores)
-    for s in [*stores, *rebinding]:
-        if s.array in kinds:
-            kinds[s.array].setdefault(rebinding.get(s), set()).add(kind(s.value))
-    for made in walk(f.body):
-        if isinstance(made, Alloc) and made.kind and made.name in kinds:  # it has a kind from the start
-            kinds[made.name][None] = {f.kinds[made.name]}
-    for name, bindings in kinds.items():
-        of_bools = [found == {"bool"} for found in bindings.values()]
-        if any(of_bools) and not all(of_bools):
-            f.mixed_arrays.add(name)
-    values = [(s.array, s.value) for s in stores]
-    values += [(s.name, s.value) for s in walk(f.body) if isinstance(s, Assign)]
-    likes = list(f.reshaped_from.items())
-    likes += [(s.name, s.kind.name) for s in walk(f.body) if isinstance(s, Alloc) and isinstance(s.kind, Like)]
+def find_possible_kinds(f: Function, assignments: Iterable[Assign | Store], kind: Kind) -> None:
+    """Set ``f.possible_kinds``. `assignments` are those by which names got their kinds here."""
+    bindings = _bindings(f, assignments, kind)
+    as_here = all(kind(v) == f.kinds[name] for name, groups in bindings.items() for g in groups for v in g)
+    if as_here and not f.choices:
+        return
+    same = list(f.reshaped_from.items())
+    same += [(s.name, s.kind.name) for s in walk(f.body) if isinstance(s, Alloc) and isinstance(s.kind, Like)]
+    names = f.possible_kinds = dict.fromkeys([*bindings, *(name for name, _ in same)], frozenset[str]())
+
+    def add(name: str, kinds: Kinds) -> bool:
+        if f.ranks.get(name):
+            kinds = frozenset(["int" if k == "literal" else k for k in kinds])
+        before = names[name]
+        names[name] = before | kinds
+        return not kinds <= before
+
     grew = True
     while grew:
-        new = {name for name, value in values if _may_be_bools(value, f, kind)}
-        new |= {name for name, of in likes if of in f.mixed_arrays}
-        grew = not new <= f.mixed_arrays
-        f.mixed_arrays |= new
+        grew = False
+        for name, groups in bindings.items():
+            grew |= add(name, frozenset[str]().union(*(_joined([_possible(v, f, kind) for v in g]) for g in groups)))
+        for name, of in same:
+            grew |= add(name, names.get(of, frozenset([f.kinds[of]])))
+    f.possible_kinds = {name: _settled(kinds) for name, kinds in names.items() if kinds}
 
 
-def _may_be_bools(term: Term, f: Function, kind: Kind) -> bool:
-    """Whether an element is a number here, and may be a bool in NumPy."""
+def _bindings(f: Function, assignments: Iterable[Assign | Store], kind: Kind) -> dict[str, list[list[Term]]]:
+    """For each name the expressions that it is bound to, those of the elements of one array together."""
+    rebinding = dict(f.rebinding_stores)
+    found: dict[str, dict[object, list[Term]]] = {}
+    for s in rebinding:
+        found.setdefault(s.array, {}).setdefault(rebinding[s], []).append(s.value)
+    for a in assignments:
+        if isinstance(a, Assign):
+            found.setdefault(a.name, {})[a] = [a.value]
+        elif a not in rebinding:  # one list may have bools, and the next one of that name numbers
+            flags = "bools" if a.array in f.lists and kind(a.value) == "bool" else None
+            found.setdefault(a.array, {}).setdefault(flags, []).append(a.value)
+    for t in walk(f.body):
+        if isinstance(t, Alloc) and isinstance(t.kind, str) and t.kind and t.name in found:
+            found[t.name][None] = [_SAMPLE[t.kind]]
+    for p in f.parameters:
+        if p in found and f.kinds[p] in _SAMPLE:
+            found[p][None] = [_SAMPLE[f.kinds[p]]]
+    return {name: list(groups.values()) for name, groups in found.items()}
+
+
+def _possible(term: Term, f: Function, kind: Kind) -> Kinds:
+    """The kinds that an expression may have in NumPy."""
+
+    def joined(operands: Iterable[Term]) -> Kinds:
+        return _joined([_possible(t, f, kind) for t in operands])
+
     match term:
-        case Element(name) | Variable(name):
-            return name in f.mixed_arrays
+        case Element(name) | Variable(name) | Prefix(name):
+            return f.possible_kinds.get(name, frozenset([kind(term)]))
+        case Constant(int() as value) if not isinstance(value, bool):
+            return frozenset(["literal"])
         case Select(test, body, orelse) if test in f.choices:
-            of_bools = [kind(t) == "bool" for t in (body, orelse)]
-            may_be = any(_may_be_bools(t, f, kind) for t in (body, orelse))
-            return may_be or (any(of_bools) and not all(of_bools))
+            return _possible(body, f, kind) | _possible(orelse, f, kind)
         case Select(_, body, orelse):
-            return _all_may_be_bools((body, orelse), f, kind)
-        case Logical(_, operands):
-            return _all_may_be_bools(operands, f, kind)
-        case Binary("&" | "|" | "^", left, right):
-            return _all_may_be_bools((left, right), f, kind)
+            return joined((body, orelse))
+        case Logical() | Binary("&" | "|" | "^"):
+            return joined(term.operands)
+        case Unary("-" | "+" | "~") | Binary("+" | "-" | "*" | "//" | "%" | "**"):
+            return frozenset(["int" if k == "bool" else k for k in joined(term.operands)])
         case Call(function, operands):
             row = FUNCTIONS.get(function.value)
-            widest = row is not None and not row.kind and function.value is not np.square
-            return widest and _all_may_be_bools(operands, f, kind)
-    return False
+            if row is not None and not row.kind and function.value is not np.square:
+                return joined(operands)
+    return frozenset([kind(term)])
 
 
-def _all_may_be_bools(terms: Iterable[Term], f: Function, kind: Kind) -> bool:
-    """Whether all of these are bools or may be, and some only may be."""
-    may_be = [_may_be_bools(t, f, kind) for t in terms]
-    return any(may_be) and all(m or kind(t) == "bool" for m, t in zip(may_be, terms, strict=True))
+_SAMPLE = {"bool": Constant(False), "int": Constant(0), "float": Constant(0.0)}
+
+
+def _joined(operands: Iterable[Kinds]) -> Kinds:
+    """The kinds of what is computed from operands of these kinds."""
+    return reduce(lambda a, b: frozenset([_wider(k, n) for k in a for n in b]), operands)
+
+
+def _wider(a: str, b: str) -> str:
+    if {a, b} == {"bool", "literal"}:
+        return "int"
+    return max(a, b, key=_ORDER.index)
+
+
+def _settled(kinds: Kinds) -> Kinds:
+    """Kinds in which integers that are written there are those of the others."""
+    if "literal" not in kinds:
+        return kinds
+    others = kinds - {"literal"}
+    return others if others & {"int", "float"} else others | {"int"}
 
 
 def refuse_mixed_kinds(f: Function, kind: Kind) -> None:
-    """Refuse operators that were lowered for bools, where the operands may be numbers, and the other way round."""
+    """Refuse what was lowered for one kind, where names may have another one in NumPy."""
     for terms, of_bools, refused in f.operations:
-        mixed = [_may_be_bools(t, f, kind) for t in terms]
-        kinds = [kind(t) for t in terms]
-        if of_bools:
-            wrong = any(mixed) or set(kinds) != {"bool"}
-        else:
-            wrong = any(mixed) and all(m or k == "bool" for m, k in zip(mixed, kinds, strict=True))
-        if wrong:
+        kinds = [_possible(t, f, kind) for t in terms]
+        if (
+            any(k != {"bool"} for k in kinds)
+            if of_bools
+            else (any(len(k) > 1 for k in kinds) and all("bool" in k for k in kinds))
+        ):
             raise refused
-    if not f.mixed_arrays:
-        return
+    for term, kind_then, error in f.relied_on_kinds:
+        if _settled(_possible(term, f, kind)) != {kind_then}:
+            raise error()
+    mixed = {name: kinds for name, kinds in f.possible_kinds.items() if len(kinds) > 1 and f.ranks.get(name)}
     line = ""
-    for s in walk(f.body):
+    for s in walk(f.body) if mixed else ():
         line = s.line or s.source_location or line
-        if isinstance(s, Store) and s.array in f.mixed_arrays and s in f.element_writes and kind(s.value) != "bool":
-            what = "a number as an element of an array that has bools here and numbers there"
-            raise TraceError(f"adjoint: {f.where}: {what} in '{line}'; use another name for each, or give it a dtype")
+        if isinstance(s, Store) and s.array in mixed and s in f.element_writes:
+            stored = _possible(s.value, f, kind)
+            if stored != {"bool"} if "bool" in mixed[s.array] else "float" in stored:
+                what = f"elements of an array {of_kinds(mixed[s.array])}"
+                raise TraceError(
+                    f"adjoint: {f.where}: {what} in '{line}'; use another name for each, or give it a dtype"
+                )
+    for name in f.results or ():
+        if "bool" in mixed.get(name, ()):
+            what = f"a result {of_kinds(mixed[name])}, {name}"
+            raise TraceError(f"adjoint: {f.where}: {what}; return numbers (x * 1.0), or bools (x != 0), in both places")
+
+
+def of_kinds(kinds: Kinds) -> str:
+    """As in "an array of bools here and of numbers there"."""
+    first, *_ = words = [_ENGLISH[k] for k in _ORDER if k in kinds]
+    return f"of {first} here and of {'numbers' if first == 'bools' else words[-1]} there"

@@ -263,8 +263,9 @@ class Function:
     bools, with elements of the arrays, where kinds were not known yet, and the error if they differ at one place.
     `operations` are all such operators, with whether they were lowered for bools, and the error if that is wrong;
     `rebinding_stores` the stores by which a name is bound to another array, with what is the same for all of one
-    binding; `mixed_arrays` the arrays that have bools in one place and numbers in another, and numbers that are
-    elements of these; `choices` the tests of conditional expressions that choose one of two arrays;
+    binding; `possible_kinds` the kinds that names may have in NumPy; `relied_on_kinds` the kinds of elements that
+    lowering relied on, and the error if that is wrong; `choices` the tests of conditional expressions that choose one
+    of two arrays;
     `reshaped_from` the arrays whose elements arrays of other shapes have.
     """
 
@@ -292,9 +293,11 @@ class Function:
     may_be_bools: list[tuple[tuple, tuple[Term, ...], Exception]] = field(default_factory=list)
     operations: list[tuple[tuple[Term, ...], bool, Exception]] = field(default_factory=list)
     rebinding_stores: list[tuple[Store, object]] = field(default_factory=list)
-    mixed_arrays: set[str] = field(default_factory=set)
+    possible_kinds: dict[str, frozenset[str]] = field(default_factory=dict)
+    relied_on_kinds: list[tuple[Term, str, Callable[[], Exception]]] = field(default_factory=list)
     choices: set[Term] = field(default_factory=set)
     reshaped_from: dict[str, str] = field(default_factory=dict)
+    accumulators: set[str] = field(default_factory=set)  # of reductions of elements whose kind was not known
     unsigned: set[str] = field(default_factory=set)  # parameters that are arrays of unsigned integers
     lists: set[str] = field(default_factory=set)  # arrays of lists that grow, into which perhaps nothing is put
     set_once: set[str] = field(default_factory=set)  # fresh scalars, used only in the loops where they are set

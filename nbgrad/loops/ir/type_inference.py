@@ -15,7 +15,7 @@ from ...errors import TraceError
 from ..custom_rules import Kind
 from .functions import FUNCTIONS
 from .integer_powers import guard_powers
-from .mixed_kinds import find_mixed_arrays
+from .mixed_kinds import find_possible_kinds
 from .names import called
 from .statements import (
     Alloc,
@@ -58,7 +58,7 @@ from .unsigned_integers import read_unsigned
 
 __all__ = ["DTYPES", "ZEROS", "IntegerExpected", "infer", "kind_of", "kinds_of"]
 
-_BITWISE = ("&", "|", "^", "<<", ">>")
+_BITWISE = ("&", "|", "^", "<<", ">>", "~")
 _ORDER = ["bool", "int", "float"]
 #: The zero of each kind.
 ZEROS = {"float": Constant(0.0), "int": Constant(0), "bool": Constant(False)}
@@ -121,7 +121,11 @@ def infer(f: Function) -> None:
     for terms, of_bools, refused in f.operations:
         if of_bools and any(kind_of(t, f) == "float" for t in terms):
             raise refused
-    find_mixed_arrays(f, [t for t in assignments if isinstance(t, Store)], lambda t: kind_of(t, f))
+    find_possible_kinds(f, assignments, lambda t: kind_of(t, f))
+    for t in assignments:
+        match t:
+            case Assign(name, Constant(number)) if name in f.accumulators and f.kinds[name] == "float":
+                t.value = Constant(float(number))
     by_name = {s.name: s for s in allocations}
     swapped = {name for s in walk(f.body) if isinstance(s, Swap) for name in (s.first, s.second)}
     values_of: dict[str, list[Term]] = {}
@@ -166,8 +170,10 @@ def _convertible(term: Term, f: Function) -> Term:
     operands = tuple([_convertible(t, f) for t in term.operands])
     if isinstance(term, CallTerm) and term.function.value is float and kind_of(operands[0], f) == "bool":
         return called(np.float64, *operands)
-    if isinstance(term, CallTerm) and term.function.value in (max, min) and _widest(operands, f) == "bool":
-        return Logical("or" if term.function.value is max else "and", operands)
+    if isinstance(term, CallTerm) and term.function.value in (max, min):
+        if _widest(operands, f) == "bool":
+            return Logical("or" if term.function.value is max else "and", operands)
+        operands = tuple([called(int, t) if kind_of(t, f) == "bool" else t for t in operands])
     return term.rebuilt(operands) if operands else term
 
 
@@ -222,7 +228,7 @@ def kinds_of(s: Call, f: Function) -> tuple[Kind, ...]:
 
 def _check_operators(term: Term, s: Statement, f: Function, value: bool) -> None:
     """Refuse floats as operands of bitwise operators, and of ``and`` and ``or`` where these give a value."""
-    bits = isinstance(term, Binary) and term.op in _BITWISE
+    bits = isinstance(term, Binary | Unary) and term.op in _BITWISE
     choice = value and isinstance(term, Logical)
     if (bits or choice) and any(kind_of(t, f) == "float" for t in term.operands):
         location, line = _location(f.body, s, "") or ("", "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, numbers_of, refuse_call
+from ..function_table import Array, definition, holds_floats, numbers_of, refuse_call
 
 __all__: list[str] = []  # they are found through the table
 
@@ -21,7 +21,7 @@ def polyval(p: Array, x: Array):
 
 
 def polynomial(p, x):
-    y = 0.0
+    y = 0
     for k in range(p.size):
         y = y * x + p[k]
     return y
@@ -85,7 +85,10 @@ def polyfit(x: Array, y: Array, deg):
 @definition(np)
 def vander(x: Array, N=-1, increasing=False):
     n = x.size if N < 0 else N
-    found = np.ones((x.size, n))
+    if holds_floats(x):
+        found = np.ones((x.size, n))
+    else:
+        found = np.ones((x.size, n), np.int64)
     for i in range(x.size):
         if increasing:
             for j in range(1, n):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, floats_of, holds_bools, refuse_call
+from ..function_table import Array, definition, floats_of, holds_bools, holds_floats, refuse_call
 from .sorting import sorting_order
 
 __all__: list[str] = []  # they are found through the table
@@ -54,7 +54,7 @@ def nanstd(a, axis=None, ddof=0, *, keepdims=False):
 
 @definition(np)
 def nanmax(a, axis=None, *, keepdims=False):
-    if holds_bools(a):
+    if not holds_floats(a):
         return np.max(a, axis=axis, keepdims=keepdims)
     found = np.max(np.where(a == a, a, -np.inf), axis=axis, keepdims=keepdims)
     return np.where(np.any(a == a, axis=axis, keepdims=keepdims), found, np.nan)
@@ -62,7 +62,7 @@ def nanmax(a, axis=None, *, keepdims=False):
 
 @definition(np)
 def nanmin(a, axis=None, *, keepdims=False):
-    if holds_bools(a):
+    if not holds_floats(a):
         return np.min(a, axis=axis, keepdims=keepdims)
     found = np.min(np.where(a == a, a, np.inf), axis=axis, keepdims=keepdims)
     return np.where(np.any(a == a, axis=axis, keepdims=keepdims), found, np.nan)
@@ -93,7 +93,7 @@ def nanargmin(a, axis=None):
 def nan_to_num(x, copy=None, nan=0.0, posinf=None, neginf=None):
     if copy is not None:
         refuse_call("copy= of np.nan_to_num: leave it out, and to write in place, x[:] = np.nan_to_num(x)")
-    if holds_bools(x):
+    if not holds_floats(x):
         return x
     high = LARGEST if posinf is None else posinf
     low = -LARGEST if neginf is None else neginf
