@@ -70,6 +70,8 @@ class Function:
 
     # Class attributes, so that a subclass need not call super().__init__().
     max_order: int | None = None
+    #: With an `infer`, for what is in the library: which of the operands and results forward saves, and nothing else.
+    _saves: tuple[int, ...] | None = None
     _used = False
     _saved: tuple = ()
     _node = None  # this call's node, while backward runs
@@ -275,6 +277,8 @@ class OpaqueCall(tape.Rule):
             samples = [opaque.sample(x) for x in operands]
             instance, inferred = opaque.run_on_samples(self.name, lambda: self._made(samples))
             self.left_arrays, more = self._left(instance, [*samples, *instance._results(inferred)])
+        elif self.function._saves is not None:
+            self.left_arrays = [(("_saved", k), index) for k, index in enumerate(self.function._saves)]
         several, avals = opaque.declared_results(self.name, inferred, operands)
         if self.left_arrays is not None and not self._traceable(operands, [*avals, *more], len(avals)):
             self.left_arrays, more = None, []
@@ -344,10 +348,16 @@ class OpaqueCall(tape.Rule):
         return instance
 
     def _traceable(self, operands: list[NDArray], avals: list[opaque.Aval], count: int) -> bool:
-        """Whether backward can be traced if forward leaves arrays like `avals`; the first `count` are results."""
-        graph = tracing.current.graph
+        """Whether backward can be traced if forward leaves arrays like `avals`; the first `count` are results.
+
+        One that calls its own Function again can, if the rest of it can.
+        """
+        graph, kind = tracing.current.graph, type(self.function)
         assert graph is not None
+        if kind in graph.attempted:
+            return True
         recording, state.recording = state.recording, False
+        graph.attempted.append(kind)
         try:
             with graph.attempt(keep=False):
                 empty = [zeros(a.shape, kind_of(a.dtype, graph.ctx, a.conventions)) for a in avals]
@@ -356,6 +366,7 @@ class OpaqueCall(tape.Rule):
             return False
         finally:
             state.recording = recording
+            graph.attempted.pop()
         return True
 
     def _forward(self, operands: list[NDArray], results: list[NDArray]) -> None:

@@ -147,6 +147,7 @@ class Graph:
         self.updates: list = []  # (array that every call writes, what it writes)
         self.saved_results: list[list] = []  # per step that must not run again for derivatives: its results
         self.replayed_results: Iterator[list] | None = None  # earlier results of such steps
+        self.attempted: list[type] = []  # the classes of functions whose derivative is being tried
         self.per_row = 0  # nesting depth of traced sweeps over rows; values inside belong to one row
 
     def add(

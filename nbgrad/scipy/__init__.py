@@ -9,6 +9,6 @@
 
 from __future__ import annotations
 
-from . import special, stats
+from . import linalg, special, stats
 
-__all__ = ["special", "stats"]
+__all__ = ["linalg", "special", "stats"]
