@@ -93,7 +93,7 @@ INTEGERS = [
     "np.array([len(x) for u in x]).sum()", "np.array([k.sum(), k.max()]).sum()", "np.polyval(k, 2)",
     "np.vander(k).sum()",
     "np.nan_to_num(k).sum()", "np.full(2, np.arange(3).sum())", "np.arange((x > 0).sum())",
-    "np.zeros(sum(1 for v in x if v > 0), dtype=np.int64)",
+    "np.zeros(sum(1 for v in x if v > 0), dtype=np.int64)", "np.arange(m[0])", "np.arange(m[1], 3)",
 ]  # fmt: skip
 
 
@@ -110,6 +110,7 @@ SINGLE = {
     "branch": "w = x.astype(np.float32)\nif n > 1:\n    w = np.exp(x)\nreturn np.sum(w * w)",
     "loop": "w = np.zeros(x.size, dtype=np.float32)\nfor i in range(n):\n    w = w + x\nreturn np.sum(w)",
     "result": "w = np.zeros(x.size, dtype=np.float32)\nfor i in range(n):\n    w = np.exp(x) + w\nreturn w",
+    "integers": "w = x.astype(np.float32)\nfor i in range(n):\n    w = w * 0.5 + k\nreturn w @ x",
 }
 
 
@@ -122,6 +123,19 @@ def test_float64_is_not_rounded_by_an_array_of_float32(body):
 @pytest.mark.parametrize("body", ["return np.sum(~x)", "w = np.exp(-x)\nif n > 1:\n    w = ~w\nreturn w @ x"])
 def test_inverted_floats(body):
     with pytest.raises(TraceError, match="bit operations of floats in"):
+        nb.adjoint(program(body)).vjp(X, M, K, 2)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("w = k\nif n > 1:\n    w = x\nreturn np.reciprocal(w + 1)", "np.reciprocal of what may be integers"),
+        ("return np.reciprocal(k) * x", "np.reciprocal of what may be integers"),
+        ("return np.round(m) * x", "np.round of bools in"),
+    ],
+)
+def test_functions_of_floats(body, said):
+    with pytest.raises(TraceError, match=said):
         nb.adjoint(program(body)).vjp(X, M, K, 2)
 
 

@@ -431,6 +431,9 @@ class ArrayCreation:
         start, step = self.scalar_argument("start", ZERO), self.scalar_argument("step", ONE)
         stop = self.keywords.get("stop")
         start, end = (ZERO, start) if stop is None else (start, self.low.value(stop))
+        start, end, step = (
+            call_of(int, t) if element_kind(self.low, Scalar(t)) == "bool" else t for t in (start, end, step)
+        )
         kind, dtype = self.dtype()
         if not kind:
             kind, dtype = self.common_kind([start, end, step])

@@ -30,22 +30,28 @@ def element_kind(low: Scope, tree: ArrayExpr) -> str:
     return possible.pop() if len(possible) == 1 else ""
 
 
-def relied_on_kind(low: Scope, tree: ArrayExpr) -> str:
-    """The kind of the elements of `tree`, "" if not known yet. If it is another one in the end, the code is refused."""
+def relied_on_kind(low: Scope, tree: ArrayExpr, certain: bool = False) -> str:
+    """The kind of the elements of `tree`, "" if not known yet. If it is another one in the end, the code is refused.
+
+    `certain`: also for numbers, and where an integer that is written there would become a float.
+    """
     kind, sample = element_kind(low, tree), sample_element(tree)
     arrays = sorted({t.array for t in subterms(sample) if isinstance(t, Element)} - {*low.lowered_function.parameters})
+    if certain and not arrays and isinstance(sample, Variable) and sample.name not in low.lowered_function.parameters:
+        arrays = [sample.name]
     if kind and arrays:
         user: Any = low
         while user.source.module in MODULES and user.outer is not None:
             user = user.outer
         statements, k = user.block_position
-        what = f"an array of {_ENGLISH[kind]} here, and of others there,"
+        one = f"an array of {_ENGLISH[kind]}" if tree.rank or not certain else f"one of {_ENGLISH[kind]}"
+        what = f"{one} here, and of others there,"
         named = [n for n in arrays if low.named_by_user(n) in all_names(user.source.node)]
         what = f"{low.named_by_user(named[0])}, {what}" if named else what
         refused = partial(
             user.source.refuse, statements[k], what, "use another name for each, or convert them (x * 1.0)"
         )
-        low.lowered_function.relied_on_kinds.append((sample, kind, refused))
+        low.lowered_function.relied_on_kinds.append((sample, kind, certain, refused))
     return kind
 
 
@@ -59,7 +65,7 @@ def refuse_rounding(low: Scope, node: ast.AST, array: str, tree: ArrayExpr) -> N
         return isinstance(dtype, Global) and dtype.value is np.float32
 
     def is_double(operand: ArrayExpr) -> bool:
-        if not operand.rank or element_kind(low, operand) not in ("float", ""):
+        if not operand.rank or element_kind(low, operand) == "bool":
             return False
         if isinstance(operand, Leaf) and operand.view.name in low.shared.made_by_library:
             return False  # factors and the like, which are float64 here alone

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..ir.terms import Constant, Element, Variable
 from .array_expressions import Leaf, Scalar
+from .element_kinds import relied_on_kind
 from .syntax import unparse
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ def _type_of(low: Expressions, node: ast.expr, value: ast.expr) -> ElementType:
         raise low.source.refuse(node, f"{unparse(node)}, the class of arrays", "take x.dtype.type")
     if isinstance(tree, Scalar) and isinstance(tree.term, Element):
         array = tree.term.array
-    kind = low.kind_of_tree(tree) if isinstance(tree, Leaf | Scalar) else ""
+    kind = relied_on_kind(low, tree, True) if isinstance(tree, Leaf | Scalar) else ""
     if not kind and array is None:
         error = unknown_type(low, node)
         if not isinstance(tree, Scalar) or not isinstance(tree.term, Variable):

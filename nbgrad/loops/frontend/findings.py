@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from ..ir.mixed_kinds import refuse_mixed_kinds
+from ..ir.mixed_kinds import refuse_mixed_kinds, settled
 from ..ir.statements import Function
 from ..ir.type_inference import kind_of
 from .live_range_splitting import NeedsSplitting, VaryingAxis, count_webs
@@ -76,7 +76,7 @@ class Findings:
 
     def _names_of_several_kinds(self, f: Function) -> Iterator[str]:
         """Names that stand for values of several kinds, one after the other."""
-        mixed = {variable for variable, kinds in f.possible_kinds.items() if len(kinds) > 1}
+        mixed = {variable for variable, kinds in f.possible_kinds.items() if len(settled(kinds)) > 1}
         for function, variables in self.scopes if mixed else ():
             for name, variable in variables.items():
                 if variable in mixed and name not in self.rewrites.split_names and count_webs(function, name) > 1:

@@ -14,10 +14,10 @@ import numpy as np
 
 from ...errors import TraceError
 from .functions import FUNCTIONS
-from .statements import Alloc, Assign, Function, Like, Store, walk
-from .terms import Binary, Call, Constant, Element, Logical, Prefix, Select, Term, Unary, Variable
+from .statements import Alloc, Assign, Function, Like, Store, terms_of, walk
+from .terms import Binary, Call, Constant, Element, Logical, Prefix, Select, Term, Unary, Variable, subterms
 
-__all__ = ["find_possible_kinds", "refuse_mixed_kinds"]
+__all__ = ["find_possible_kinds", "refuse_mixed_kinds", "settled"]
 
 Kinds = frozenset[str]
 Kind = Callable[[Term], str]  # that of an expression here
@@ -52,7 +52,7 @@ def find_possible_kinds(f: Function, assignments: Iterable[Assign | Store], kind
             grew |= add(name, frozenset[str]().union(*(_joined([_possible(v, f, kind) for v in g]) for g in groups)))
         for name, of in same:
             grew |= add(name, names.get(of, frozenset([f.kinds[of]])))
-    f.possible_kinds = {name: _settled(kinds) for name, kinds in names.items() if kinds}
+    f.possible_kinds = {name: kinds for name, kinds in names.items() if kinds}
 
 
 def _bindings(f: Function, assignments: Iterable[Assign | Store], kind: Kind) -> dict[str, list[list[Term]]]:
@@ -116,7 +116,7 @@ def _wider(a: str, b: str) -> str:
     return max(a, b, key=_ORDER.index)
 
 
-def _settled(kinds: Kinds) -> Kinds:
+def settled(kinds: Kinds) -> Kinds:
     """Kinds in which integers that are written there are those of the others."""
     if "literal" not in kinds:
         return kinds
@@ -131,13 +131,20 @@ def refuse_mixed_kinds(f: Function, kind: Kind) -> None:
         if (
             any(k != {"bool"} for k in kinds)
             if of_bools
-            else (any(len(k) > 1 for k in kinds) and all("bool" in k for k in kinds))
+            else (any(len(settled(k)) > 1 for k in kinds) and all("bool" in k for k in kinds))
         ):
             raise refused
-    for term, kind_then, error in f.relied_on_kinds:
-        if _settled(_possible(term, f, kind)) != {kind_then}:
+    for term, kind_then, certain, error in f.relied_on_kinds:
+        found = _possible(term, f, kind)
+        if (frozenset(["int" if k == "literal" else k for k in found]) if certain else settled(found)) != {kind_then}:
             raise error()
-    mixed = {name: kinds for name, kinds in f.possible_kinds.items() if len(kinds) > 1 and f.ranks.get(name)}
+    for s in walk(f.body):
+        for term in (t for root in terms_of(s) for t in subterms(root)):
+            truncates = isinstance(term, Call) and term.function.value is np.reciprocal
+            if truncates and settled(_possible(term.operands[0], f, kind)) != {"float"}:
+                what = "np.reciprocal of what may be integers, which it truncates"
+                raise TraceError(f"adjoint: {f.where}: {what}; write 1 / x")
+    mixed = {n: found for n, found in f.possible_kinds.items() if f.ranks.get(n) and len(settled(found)) > 1}
     line = ""
     for s in walk(f.body) if mixed else ():
         line = s.line or s.source_location or line

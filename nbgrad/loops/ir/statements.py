@@ -264,8 +264,8 @@ class Function:
     `operations` are all such operators, with whether they were lowered for bools, and the error if that is wrong;
     `rebinding_stores` the stores by which a name is bound to another array, with what is the same for all of one
     binding; `possible_kinds` the kinds that names may have in NumPy; `relied_on_kinds` the kinds of elements that
-    lowering relied on, and the error if that is wrong; `choices` the tests of conditional expressions that choose one
-    of two arrays;
+    lowering relied on, whether integers that are written there count, and the error if that is wrong; `choices` the
+    tests of conditional expressions that choose one of two arrays;
     `reshaped_from` the arrays whose elements arrays of other shapes have.
     """
 
@@ -294,7 +294,7 @@ class Function:
     operations: list[tuple[tuple[Term, ...], bool, Exception]] = field(default_factory=list)
     rebinding_stores: list[tuple[Store, object]] = field(default_factory=list)
     possible_kinds: dict[str, frozenset[str]] = field(default_factory=dict)
-    relied_on_kinds: list[tuple[Term, str, Callable[[], Exception]]] = field(default_factory=list)
+    relied_on_kinds: list[tuple[Term, str, bool, Callable[[], Exception]]] = field(default_factory=list)
     choices: set[Term] = field(default_factory=set)
     reshaped_from: dict[str, str] = field(default_factory=dict)
     accumulators: set[str] = field(default_factory=set)  # of reductions of elements whose kind was not known

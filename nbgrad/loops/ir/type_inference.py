@@ -238,6 +238,9 @@ def _check_operators(term: Term, s: Statement, f: Function, value: bool) -> None
         )
     if isinstance(term, Element):
         _require_integers(term.index, s, f, of_array=True)
+    if isinstance(term, CallTerm) and term.function.value is np.round and kind_of(term.operands[0], f) == "bool":
+        location, line = _location(f.body, s, "") or ("", "")
+        raise TraceError(f"adjoint: {location or f.where}: np.round of bools in '{line or s.line}'; leave it out")
     for operand in term.operands:
         _check_operators(operand, s, f, value and not (isinstance(term, Select) and operand is term.test))
 
