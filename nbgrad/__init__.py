@@ -16,6 +16,10 @@
 from .core import config as _config  # noqa: F401  # first: it says when this began
 
 # isort: split
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 from . import autograd, functional, nd, np, symbol, test_utils, testing
 from . import errors as base
 from . import nd as ndarray
@@ -28,8 +32,6 @@ from .core import context
 from .core.config import __version__
 from .core.context import Context, cpu, current_context, gpu, gpu_memory_info, num_gpus
 from .core.dtypes import set_default_dtype
-from .custom.fixed_point import fixed_point
-from .custom.primitive import primitive
 from .errors import MXNetError, NBGradError
 from .functional import (
     ScipyObjective,
@@ -45,7 +47,6 @@ from .functional import (
     value_and_grad,
     vjp,
 )
-from .loops import adjoint, tangent
 from .nd import random
 from .protocols import methods
 
@@ -96,3 +97,31 @@ __all__ = [
 ]
 
 del methods
+
+if _TYPE_CHECKING:
+    from .custom.fixed_point import fixed_point
+    from .custom.primitive import primitive
+    from .loops import adjoint, tangent
+
+#: What compiles loops is half of the library: it is imported where one of these is asked for.
+_LATER = {
+    "adjoint": "loops",
+    "tangent": "loops",
+    "loops": "",
+    "custom": "",
+    "fixed_point": "custom.fixed_point",
+    "primitive": "custom.primitive",
+}
+
+
+def __getattr__(name: str) -> _Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = _import_module(f"{__name__}.{_LATER[name] or name}")
+    found = getattr(module, name) if _LATER[name] else module
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
