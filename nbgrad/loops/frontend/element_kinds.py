@@ -69,7 +69,7 @@ def refuse_rounding(low: Scope, node: ast.AST, array: str, tree: ArrayExpr) -> N
             return False
         if isinstance(operand, Leaf) and operand.view.name in low.shared.made_by_library:
             return False  # factors and the like, which are float64 here alone
-        return not is_single(Elementwise(low, node).dtype(operand))
+        return element_kind(low, operand) == "int" or not is_single(Elementwise(low, node).dtype(operand))
 
     if is_single(low.shared.dtypes.get(array, DType(array))) and any(map(is_double, leaves(tree))):
         what = f"{low.named_by_user(array)}, an array of float32 here or before, and of float64 there,"

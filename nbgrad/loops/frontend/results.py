@@ -103,7 +103,9 @@ class Results(Assignments):
             view = self.view_of(tree, node, "result")
             own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
             standing = self.stands_for(Leaf(view, True)) | self.caller_may_have(view.name)
-            if self.returns > 1 and (own or not self.inlined) and self.returns_differ(path):
+            if self.returns > 1 and self.returns_differ(path):
+                if self.inlined and not own:  # the caller's, beside arrays that are not
+                    standing |= {self.storage_of(view.name)}
                 if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
                     standing |= self.shared.read_only_copies.pop(previous.view.name, frozenset())  # it is set anew
                     refuse_rounding(self, node, previous.view.name, Leaf(view))

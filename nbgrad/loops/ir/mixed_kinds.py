@@ -69,7 +69,7 @@ def _bindings(f: Function, assignments: Iterable[Assign | Store], kind: Kind) ->
             found.setdefault(a.array, {}).setdefault(flags, []).append(a.value)
     for t in walk(f.body):
         if isinstance(t, Alloc) and isinstance(t.kind, str) and t.kind and t.name in found:
-            found[t.name][None] = [_SAMPLE[t.kind]]
+            found[t.name][None] = [_SAMPLE["int" if t.name in f.widened else t.kind]]
     for p in f.parameters:
         if p in found and f.kinds[p] in _SAMPLE:
             found[p][None] = [_SAMPLE[f.kinds[p]]]
@@ -140,6 +140,11 @@ def refuse_mixed_kinds(f: Function, kind: Kind) -> None:
             raise error()
     for s in walk(f.body):
         for term in (t for root in terms_of(s) for t in subterms(root)):
+            if isinstance(term, Binary) and term.op in ("//", "%"):  # by 0
+                several = [settled(_possible(t, f, kind)) for t in term.operands]
+                if frozenset(["float"]) not in several and any("float" in k for k in several):
+                    what = f"{term.op} of integers here and of floats there"
+                    raise TraceError(f"adjoint: {f.where}: {what}, which differ in divisions by 0; use a name for each")
             truncates = isinstance(term, Call) and term.function.value is np.reciprocal
             if truncates and settled(_possible(term.operands[0], f, kind)) != {"float"}:
                 what = "np.reciprocal of what may be integers, which it truncates"
@@ -149,7 +154,9 @@ def refuse_mixed_kinds(f: Function, kind: Kind) -> None:
     for s in walk(f.body) if mixed else ():
         line = s.line or s.source_location or line
         if isinstance(s, Store) and s.array in mixed and s in f.element_writes:
-            stored = _possible(s.value, f, kind)
+            all_kinds, f.possible_kinds[s.array] = f.possible_kinds[s.array], mixed[s.array] - {"float"}
+            stored = _possible(s.value, f, kind)  # if it is an array of the narrowest
+            f.possible_kinds[s.array] = all_kinds
             if stored != {"bool"} if "bool" in mixed[s.array] else "float" in stored:
                 what = f"elements of an array {of_kinds(mixed[s.array])}"
                 raise TraceError(

@@ -297,6 +297,7 @@ class Function:
     relied_on_kinds: list[tuple[Term, str, bool, Callable[[], Exception]]] = field(default_factory=list)
     choices: set[Term] = field(default_factory=set)
     reshaped_from: dict[str, str] = field(default_factory=dict)
+    widened: set[str] = field(default_factory=set)  # arrays of floats that are integers when they are made
     accumulators: set[str] = field(default_factory=set)  # of reductions of elements whose kind was not known
     unsigned: set[str] = field(default_factory=set)  # parameters that are arrays of unsigned integers
     lists: set[str] = field(default_factory=set)  # arrays of lists that grow, into which perhaps nothing is put

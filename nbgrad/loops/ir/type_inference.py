@@ -98,8 +98,11 @@ def infer(f: Function) -> None:
         for s in walk(f.body)
         if isinstance(s, Assign) or (isinstance(s, Store) and s.array in open_arrays and s not in f.element_writes)
     ]
+    rebound: dict[str, list[Term]] = {}
+    for store, _ in f.rebinding_stores:
+        rebound.setdefault(store.array, []).append(store.value)
     grew = True
-    while grew or _infer_call_results(f):
+    while grew or _infer_call_results(f) or _widen(f, allocations, rebound):
         grew = False
         for s in allocations:
             if isinstance(s.kind, Like):
@@ -175,6 +178,16 @@ def _convertible(term: Term, f: Function) -> Term:
             return Logical("or" if term.function.value is max else "and", operands)
         operands = tuple([called(int, t) if kind_of(t, f) == "bool" else t for t in operands])
     return term.rebuilt(operands) if operands else term
+
+
+def _widen(f: Function, allocations: list[Alloc], rebound: dict[str, list[Term]]) -> bool:
+    """Make floats of arrays of integers whose names are bound to arrays of floats later; whether there are any."""
+    changed = False
+    for s in allocations:
+        if s.kind == "int" and any(kind_of(v, f) == "float" for v in rebound.get(s.name, ())):
+            s.kind, s.dtype, f.kinds[s.name], changed = "float", DTYPES["float"], "float", True
+            f.widened.add(s.name)
+    return changed
 
 
 def _dtype(s: Alloc, allocations: dict[str, Alloc], values_of: dict[str, list[Term]], f: Function) -> Term:

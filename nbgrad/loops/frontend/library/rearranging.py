@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..function_table import Array, definition, elements_of, refuse_call
+from ..function_table import Array, definition, elements_of, holds_bools, refuse_call
 from .sorting import sorting_order
 
 __all__: list[str] = []  # they are found through the table
@@ -185,6 +185,8 @@ def trim_zeros(filt: Array, trim="fb"):
 
 @definition(np)
 def take(a: Array, indices: Array, axis=None, mode="raise"):
+    if np.ndim(indices) > 0 and holds_bools(indices):  # which are no mask here
+        indices = indices.astype(np.int64)
     if np.ndim(a) == 1 or axis is None:
         flat = a.ravel()
         chosen = flat[within(indices, flat.size, mode)]
