@@ -345,7 +345,10 @@ def _leading_arrays(x: NDArray, items: list) -> NDArray:
         if isinstance(item, slice):
             break
         if isinstance(item, np.ndarray) and item.dtype.kind == "b":
-            if item.shape != x._shape[axis : axis + item.ndim]:
+            lengths_here = x._shape[axis : axis + item.ndim]
+            if not item.size and all(n in (0, m) for n, m in zip(item.shape, lengths_here, strict=False)):
+                item = np.zeros(lengths_here, bool)  # selects nothing, as in NumPy
+            if item.shape != lengths_here:
                 raise RangeError(
                     f"boolean index of shape {item.shape} does not match array shape {x._shape} at axis {axis}"
                 )

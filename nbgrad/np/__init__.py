@@ -79,6 +79,10 @@ def shape(a: Any) -> tuple[int, ...]:
     return a.shape if isinstance(a, ndarray) else _numpy.shape(a)
 
 
+#: The version of the Python array API standard whose functions of real numbers are here.
+__array_api_version__ = "2025.12"
+
+
 def __array_namespace_info__() -> standard.Info:
     """What there is, as the Python array API standard asks for it."""
     return standard.Info()

@@ -7,6 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..autodiff.constants import carries_gradient
+from ..autodiff.state import recording
 from ..core.registry import operators
 from ..errors import AttrError, LinAlgError, ShapeError
 from . import manipulation as _m
@@ -92,8 +94,13 @@ def inv(a, /) -> ndarray:
 
 def pinv(a, rcond=None, *, rtol=None) -> ndarray:
     """The pseudo-inverse of each matrix."""
-    limit = rcond if rtol is None else rtol
-    return operators["linalg_pinv"].call(_matrix(a, "pinv", False), rcond=limit)
+    limit, x = rcond if rtol is None else rtol, _matrix(a, "pinv", False)
+    if limit is None or np.ndim(limit) == 0:
+        return operators["linalg_pinv"].call(x, rcond=limit if limit is None else float(limit))
+    u, s, vt = operators["linalg_svd"].call(x)  # a limit for each matrix
+    kept = s > as_array(limit, "linalg.pinv", x._kind)[..., None] * _max(s, -1, keepdims=True)
+    inverse = _s.where(kept, 1 / _s.where(kept, s, 1), 0)
+    return matmul(matrix_transpose(vt) * inverse[..., None, :], matrix_transpose(u))
 
 
 def det(a, /) -> ndarray:
@@ -141,10 +148,12 @@ def svd(a, /, full_matrices=True, compute_uv=True) -> Any:
     if not compute_uv:
         return svdvals(x)
     if full_matrices and x.shape[-1] != x.shape[-2]:
-        raise AttrError(
-            "svd: the further columns of full_matrices=True have no derivative; use full_matrices=False, or square "
-            "matrices"
-        )
+        if x._kind.traced or (recording() and carries_gradient(x)):
+            raise AttrError(
+                "svd: the further columns of full_matrices=True have no derivative; use full_matrices=False, or square "
+                "matrices"
+            )
+        return SVDResult(*[as_array(part, "linalg.svd") for part in np.linalg.svd(x.asnumpy())])
     return SVDResult(*operators["linalg_svd"].call(x))
 
 
@@ -296,15 +305,17 @@ def cond(x, p=None) -> ndarray:
     return _s.where(lost, np.inf, found)
 
 
-def matrix_rank(A, tol=None) -> ndarray:
-    """How many singular values of each matrix are greater than a tolerance."""
+def matrix_rank(A, tol=None, *, rtol=None) -> ndarray:
+    """How many singular values of each matrix are greater than `tol`, or than `rtol` times the largest one."""
     x = as_array(A, "linalg.matrix_rank")
     if x.ndim < 2:
         return (x != 0).any().astype(np.int64)
     if not x.size:
         return _sum(x != 0, (-2, -1))
     values = svdvals(x)
-    limit = (
-        _max(values, -1, keepdims=True) * float(max(x.shape[-2:]) * np.finfo(values.dtype).eps) if tol is None else tol
-    )
+    if tol is None:
+        small: Any = float(max(x.shape[-2:]) * np.finfo(values.dtype).eps) if rtol is None else rtol
+        limit = _max(values, -1, keepdims=True) * (small[..., None] if np.ndim(small) else small)
+    else:
+        limit = tol[..., None] if np.ndim(tol) else tol
     return _sum(values > limit, -1)

@@ -61,7 +61,10 @@ def inner(a, b) -> ndarray:
 def vecdot(x1, x2, /, *, axis=-1) -> ndarray:
     """The sum of products along an axis."""
     a, b = together("vecdot", (x1, x2))
-    products = moveaxis(a, axis, -1) * moveaxis(b, axis, -1)
+    a, b = moveaxis(a, axis, -1), moveaxis(b, axis, -1)
+    if a.shape[-1] != b.shape[-1]:
+        raise ShapeError(f"vecdot: the lengths along the axis differ: {a.shape[-1]} and {b.shape[-1]}")
+    products = a * b
     return products.any(-1) if a.dtype == bool else sum(products, -1, a.dtype)
 
 

@@ -229,10 +229,10 @@ def insert(arr, obj, values, axis=None) -> ndarray:
     return take(joined, np.where(order < 0, n - 1 - order, order), k)
 
 
-def clip(a, a_min=None, a_max=None, out=None, *, min=None, max=None) -> ndarray:
+def clip(a, min=None, max=None, out=None, *, a_min=None, a_max=None) -> ndarray:
     """Elements limited to an interval."""
     x = as_array(a, "clip")
-    low, high = (a_min if min is None else min), (a_max if max is None else max)
+    low, high = (min if a_min is None else a_min), (max if a_max is None else a_max)
     plain = all(v is None or type(v) in (int, float) for v in (low, high))
     if plain and x._kind.dtype.is_float:
         low, high = (-math.inf if low is None else low), (math.inf if high is None else high)

@@ -9,13 +9,10 @@ import numpy as np
 from ..arrays.ndarray import NDArray
 from ..core.context import cpu, current_context, gpu, num_gpus
 from ..core.dtypes import ALL, as_dtype
-from ..errors import DTypeError
 from ..protocols import dlpack
 from .arrays import as_array, as_np, ndarray
-from .ufuncs import UFUNCS
 
-__all__ = ["astype", "bitwise_and", "bitwise_invert", "bitwise_or", "bitwise_xor", "can_cast", "from_dlpack",
-           "isdtype", "result_type"]  # fmt: skip
+__all__ = ["astype", "can_cast", "from_dlpack", "isdtype", "result_type"]
 
 
 def astype(x, dtype, /, *, copy=True, device=None) -> ndarray:
@@ -51,23 +48,6 @@ def isdtype(dtype, kind) -> bool:
     return np.isdtype(np.dtype(dtype), kind)
 
 
-def _bitwise(name: str, logical: str) -> Any:
-    def function(*operands: Any) -> ndarray:
-        arrays = [as_array(x, name) for x in operands]
-        for x in arrays:
-            if x.dtype != bool:
-                raise DTypeError(f"{name}: arrays of dtype bool are expected, got {x.dtype}")
-        return UFUNCS[logical](*arrays)
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"As ``{logical}``, of arrays of dtype bool."
-    return function
-
-
-bitwise_and, bitwise_or = _bitwise("bitwise_and", "logical_and"), _bitwise("bitwise_or", "logical_or")
-bitwise_xor, bitwise_invert = _bitwise("bitwise_xor", "logical_xor"), _bitwise("bitwise_invert", "logical_not")
-
-
 class Info:
     """What ``__array_namespace_info__()`` gives."""
 
@@ -79,9 +59,9 @@ class Info:
         """Where arrays are created."""
         return current_context()
 
-    def devices(self) -> list:
+    def devices(self) -> tuple:
         """All devices."""
-        return [cpu(), *map(gpu, range(num_gpus()))]
+        return cpu(), *map(gpu, range(num_gpus()))
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, np.dtype]:
         """The dtypes of Python's numbers."""

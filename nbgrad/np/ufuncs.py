@@ -14,13 +14,14 @@ import numpy as np
 
 from ..arrays.ndarray import NDArray
 from ..core.registry import operators
-from ..errors import DTypeError
 from ..ir.expr import Expr, const, either, eq, isnan, le, lt, select, var
+from ..kernels import bits
 from ..kernels import scalar as vm
 from ..kernels import unary as _unary  # noqa: F401  # declares operators
 from ..operators.elementwise import Elementwise, derived
 from ..protocols import in_place
-from .arrays import as_array, ndarray
+from .arrays import ndarray
+from .bits import bit_functions
 from .elementwise import Binary, Ufunc, Unary, document, elementwise
 
 __all__ = ["UFUNCS"]
@@ -63,7 +64,9 @@ _EXPRESSIONS = {
     "heaviside": _own("heaviside", select(lt(x0, 0), 0, select(eq(x0, 0), x1, select(isnan(x0), x0, 1))), ints=False),
     "logaddexp2": _own("logaddexp2", vm.logaddexp(x0 * _LN2, x1 * _LN2) / _LN2, ints=False),
     "positive": Elementwise("positive", x0, 1),
+    "nextafter": _own("nextafter", bits.nextafter(x0, x1), ints=False),
     "rint": _own("rint", vm.rint(x0), 1, ints=False),
+    "signbit": _own("signbit", lt(vm.copysign(const(1.0), x0), 0), 1, ints=False, truth=True),
 }  # fmt: skip
 
 
@@ -109,6 +112,7 @@ class Power(Binary):
 UFUNCS["power"] = UFUNCS["pow"] = Power(UFUNCS["power"].rule, operators["power"].scalar_forms)
 document(UFUNCS["power"], operators["power"].call.__doc__ or "")
 UFUNCS["conj"] = UFUNCS["conjugate"]
+UFUNCS.update(bit_functions(UFUNCS))
 
 _OPERATORS = {
     "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "floordiv": "floor_divide", "mod": "mod",
@@ -117,49 +121,28 @@ _OPERATORS = {
 _COMPARISONS = {
     "eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
 }  # fmt: skip
-_LOGICAL = {"and": "logical_and", "or": "logical_or", "xor": "logical_xor"}
+_BITS = {
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "left_shift",
+    "rshift": "right_shift",
+}
 
 
 def _reflected(call: Callable) -> Callable:
     return lambda self, other: call(other, self)
 
 
-def _logical(name: str) -> Callable:
-    """``a & b`` of arrays of bools."""
-    call = UFUNCS[name].binary
-
-    def method(self, other):
-        other = as_array(other, name, self._kind)
-        if self.dtype != bool or other.dtype != bool:
-            raise DTypeError(
-                f"bitwise operators are for arrays of dtype bool here, got {self.dtype} and {other.dtype}; use "
-                f"np.{name} for truth values"
-            )
-        return call(self, other)
-
-    return method
-
-
-def _invert(x: ndarray) -> ndarray:
-    if x.dtype != bool:
-        raise DTypeError(f"~ is for arrays of dtype bool here, got {x.dtype}; use np.logical_not for truth values")
-    return UFUNCS["logical_not"](x)
-
-
 def _attach() -> None:
-    for short, name in (_OPERATORS | _COMPARISONS).items():
+    for short, name in (_OPERATORS | _BITS | _COMPARISONS).items():
         setattr(ndarray, f"__{short}__", UFUNCS[name].binary)
-    for short, name in _OPERATORS.items():
+    for short, name in (_OPERATORS | _BITS).items():
         setattr(ndarray, f"__r{short}__", _reflected(UFUNCS[name].binary))
         setattr(ndarray, f"__i{short}__", in_place.operator(name, UFUNCS[name].binary))
-    for short, name in _LOGICAL.items():
-        method = _logical(name)
-        setattr(ndarray, f"__{short}__", method)
-        setattr(ndarray, f"__r{short}__", method)
-        setattr(ndarray, f"__i{short}__", in_place.operator(name, method))
     more: dict[str, Any] = {
         "__abs__": lambda self: UFUNCS["abs"](self),
-        "__invert__": _invert,
+        "__invert__": lambda self: UFUNCS["invert"](self),
         "__neg__": lambda self: UFUNCS["negative"](self),
         "__pos__": lambda self: UFUNCS["positive"](self),
         "__divmod__": lambda self, other: (self // other, self % other),

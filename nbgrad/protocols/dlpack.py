@@ -26,7 +26,7 @@ _CPU, _CUDA = 1, 2
 _OPTIONS = {"max_version": (1, 0)} if np.lib.NumpyVersion(np.__version__) >= "2.1.0" else {}
 
 
-def export(self: NDArray, **options) -> Any:
+def export(self: NDArray, *, stream=None, max_version=None, dl_device=None, copy=None) -> Any:
     """The array's memory as a DLPack capsule; ``numpy.from_dlpack(x)`` and its like call this.
 
     The consumer sees the values without history. It should only read: writes by others are not detected, and a
@@ -34,15 +34,16 @@ def export(self: NDArray, **options) -> Any:
 
     Parameters
     ----------
-    **options
-        ``stream``, ``max_version``, ``dl_device`` and ``copy`` of the array API standard.
+    stream, max_version, dl_device, copy : optional
+        Those of the array API standard.
     """
     memory_owners(self).lent = True
     if self._kind.gpu:
         return exchange.capsule(self._buf, self._shape, self._kind.dtype.np)  # type: ignore[arg-type]
     if not self._kind.traced:
         register(self._buf, self._cell)
-    return self._view().__dlpack__(**options)
+    given = {"stream": stream, "max_version": max_version, "dl_device": dl_device, "copy": copy}
+    return self._view().__dlpack__(**{name: value for name, value in given.items() if value is not None})
 
 
 def device(self: NDArray) -> tuple[int, int]:
