@@ -134,7 +134,7 @@ AT_THE_CALL = {
     "return np.outer(x, a)[0, 0]": "where an array is expected",
     "y[a] = 1.0\nreturn x[0]": "the float a where an integer is expected in 'y[a] = 1.0'; pass an integer",
     "for i in range(1, n, a):\n    y[i] = 0.0\nreturn x[0]": "the float a where an integer is expected",
-    "w = np.zeros(4, np.int64)\nif n > 1:\n    w = x * a\nw[0] = a\nreturn w[0]": "of integers here and of floats there",
+    "w = np.zeros(4, np.int64)\nif n > 1:\n    w = x * a\nw[0] = a\nreturn a": "of integers here and of floats there",
     "w = np.array([1, 2, 3, 4])\nfor i in range(n):\n    w = w[::-1] * x\nreturn w[0]": "w gets elements of another",
     "m = x > 1\nreturn x[m[0]]": "the truth value m[0] where an integer is expected in 'return x[m[0]]'",
     "return x[n / 2]": "the float n / 2 where an integer is expected in 'return x[n / 2]'",
