@@ -97,6 +97,17 @@ def test_all_columns_of_what_is_not_recorded():
     numpy.testing.assert_allclose((u @ np.concatenate([np.diag(s), np.zeros((2, 1))], 1) @ vt).asnumpy(), a, atol=1e-14)
 
 
+def test_complete_factors_of_what_is_not_recorded():
+    a = numpy.random.default_rng(0).normal(size=(3, 2))
+    q, r = np.linalg.qr(np.array(a), "complete")
+    assert q.shape == (3, 3)
+    assert r.shape == (3, 2)
+    numpy.testing.assert_allclose((q @ r).asnumpy(), a, atol=1e-14)
+    assert np.linalg.qr(np.array(a.T), "complete")[0].shape == (2, 2)
+    with pytest.raises(AttrError, match="the further columns of mode='complete' have no derivative"):
+        nb.grad(lambda x: np.linalg.qr(x, "complete")[1].sum())(a)
+
+
 def test_a_tolerance_for_each_matrix():
     a = numpy.stack([numpy.diag([1.0, 0.1]), numpy.diag([1.0, 0.1])])
     rtol = numpy.array([0.5, 0.01])

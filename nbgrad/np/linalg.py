@@ -118,6 +118,12 @@ def cholesky(a, /, *, upper=False) -> ndarray:
     return operators["linalg_cholesky"].call(_matrix(a, "cholesky"), lower=not upper)
 
 
+def _refuse_recorded(x: ndarray, name: str, given: str, instead: str) -> None:
+    """Refuse columns that span what a matrix leaves over, which have no derivative."""
+    if x._kind.traced or (recording() and carries_gradient(x)):
+        raise AttrError(f"{name}: the further columns of {given} have no derivative; use {instead}")
+
+
 def eigh(a, /, UPLO="L") -> EighResult:
     """The eigenvalues of symmetric matrices, ascending, and the eigenvectors as columns."""
     x = _matrix(a, "eigh")
@@ -136,8 +142,11 @@ def eigvalsh(a, /, UPLO="L") -> ndarray:
 def qr(a, /, mode="reduced") -> Any:
     """The factors Q, with orthonormal columns, and R, upper triangular, with a = Q R."""
     x = _matrix(a, "qr", False)
-    if mode not in ("reduced", "r"):
-        raise AttrError(f"qr: the modes are 'reduced' and 'r', got {mode!r}")
+    if mode not in ("reduced", "complete", "r"):
+        raise AttrError(f"qr: the modes are 'reduced', 'complete' and 'r', got {mode!r}")
+    if mode == "complete" and x.shape[-2] > x.shape[-1]:
+        _refuse_recorded(x, "qr", "mode='complete'", "mode='reduced'")
+        return QRResult(*[as_array(part, "linalg.qr") for part in np.linalg.qr(x.asnumpy(), "complete")])
     found = QRResult(*operators["linalg_qr"].call(x))
     return found.R if mode == "r" else found
 
@@ -148,11 +157,7 @@ def svd(a, /, full_matrices=True, compute_uv=True) -> Any:
     if not compute_uv:
         return svdvals(x)
     if full_matrices and x.shape[-1] != x.shape[-2]:
-        if x._kind.traced or (recording() and carries_gradient(x)):
-            raise AttrError(
-                "svd: the further columns of full_matrices=True have no derivative; use full_matrices=False, or square "
-                "matrices"
-            )
+        _refuse_recorded(x, "svd", "full_matrices=True", "full_matrices=False, or square matrices")
         return SVDResult(*[as_array(part, "linalg.svd") for part in np.linalg.svd(x.asnumpy())])
     return SVDResult(*operators["linalg_svd"].call(x))
 

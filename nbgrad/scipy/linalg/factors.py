@@ -185,15 +185,19 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, **ignored: 
 
 
 def qr(a: Any, mode: str = "full", **ignored: Any) -> Any:
-    """The factors Q and R with ``a = Q R``; modes are "economic", "r" of these, and "full" of square matrices."""
+    """The factors Q and R with ``a = Q R``; modes are "full", "economic", and "r" of these.
+
+    The further columns of "full" have no derivative: it is refused where that is recorded.
+    """
     _refuse_others("qr", ignored, ("overwrite_a", "check_finite"))
     a = linalg._matrix(a, "qr", False)
     if mode not in ("full", "economic", "r"):
         raise AttrError(f"qr: the modes are 'full', 'economic' and 'r', got {mode!r}")
-    if mode == "full" and a.shape[-2] > a.shape[-1]:
-        raise AttrError("qr: the further columns of mode='full' have no derivative; use mode='economic'")
-    q, r = linalg.qr(a)
-    return (r,) if mode == "r" else (q, r)
+    q, r = linalg.qr(a, "complete" if mode == "full" else "reduced")
+    if mode != "r":
+        return q, r
+    below = a.shape[-2] - r.shape[-2]
+    return (xp.pad(r, [(0, 0)] * (a.ndim - 2) + [(0, below), (0, 0)]) if below else r,)
 
 
 def _refuse_others(name: str, given: dict, known: tuple[str, ...]) -> None:
