@@ -109,6 +109,8 @@ INTEGERS = [
     "np.vander(k).sum()",
     "np.nan_to_num(k).sum()", "np.full(2, np.arange(3).sum())", "np.arange((x > 0).sum())",
     "np.zeros(sum(1 for v in x if v > 0), dtype=np.int64)", "np.arange(m[0])", "np.arange(m[1], 3)",
+    "np.array([int(v * 3) for v in x]) - np.array([int(v) for v in x])", "-np.array([int(v * 3) for v in x])",
+    "np.array([int(v * 3) for v in x]) @ np.array([int(v * 2) for v in x])",
 ]  # fmt: skip
 
 

@@ -8,6 +8,9 @@ from loop_programs import agrees, uncompiled
 from numba import njit
 from random_loops import function
 
+import nbgrad as nb
+from nbgrad.errors import TraceError
+
 X = np.array([0.6, 0.7, 0.3, 0.9, 1.2, 0.2])
 Y = X[::-1] * 1.1
 
@@ -303,11 +306,19 @@ def test_random_programs(seed):
 @pytest.mark.parametrize(
     "chosen",
     ["x[:, None] * y if x[0] > c else np.outer(x, y)", "x[:, None] * y if x[0] > c else y[:, None] - x",
-     "(x[:, None] if x[0] > c else y[:, None]) * x", "x[:, None] if x[0] > c else np.outer(x, y)",
-     "(x[None] if x[0] > c else y[None] * 2) + x[:, None]", "np.stack([x, y]) if x[0] > c else y[None] * 2"],
+     "(x[:, None] if x[0] > c else y[:, None]) * x", "(x[None] if x[0] > c else y[None] * 2) + x[:, None]"],
 )  # fmt: skip
 @pytest.mark.parametrize("c", [0.0, 1.0])
 def test_one_of_two_where_an_axis_is_new(chosen, c):
     f = function(f"def f(x, y, c):\n    r = {chosen}\n    return (r * r).sum() + r.shape[1] * x[0]")
     with uncompiled():
         agrees(f, (X, Y, c))
+
+
+@pytest.mark.parametrize(
+    "chosen", ["x[:, None] if x[0] > c else np.outer(x, y)", "np.stack([x, y]) if x[0] > c else y[None] * 2"]
+)
+def test_one_of_two_that_broadcast_in_another_way(chosen):
+    f = function(f"def f(x, y, c):\n    r = {chosen}\n    return np.sum(r * y)")
+    with pytest.raises(TraceError, match="one has an axis of length 1 where that of the other may be longer"):
+        nb.adjoint(f).value_and_grad(X, Y, 0.0)

@@ -14,6 +14,7 @@ import nbgrad as nb
 import nbgrad.np as nbnp
 from nbgrad import autograd, nd
 from nbgrad.errors import DTypeError, LostGradientError, ShapeError
+from nbgrad.np.bits import bit_functions
 from nbgrad.np.ufuncs import UFUNCS
 
 X = np.array([0.3, 1.2, -0.5])
@@ -130,7 +131,11 @@ ARRAYS = [np.arange(6.0).reshape(2, 3) + 0.5, np.arange(3.0, dtype=np.float32) +
 SCALARS = [2, 2.5, np.float32(1.5), np.float64(0.5), np.int64(3)]
 
 
-@pytest.mark.parametrize("name", [n for n in UFUNCS if hasattr(np, n) and n != "reciprocal"])
+#: Functions of the bits of integers: tests/test_np_bits.py.
+BITS = set(bit_functions(UFUNCS))
+
+
+@pytest.mark.parametrize("name", [n for n in UFUNCS if hasattr(np, n) and n not in {"reciprocal"} | BITS])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_dtypes_and_values_of_ufuncs(name):
     ufunc, numpy = UFUNCS[name], getattr(np, name)
@@ -191,7 +196,7 @@ def test_writing():
         (lambda: nbnp.array(X) + None, TypeError, "unsupported operand"),
         (lambda: nbnp.array(X)[nbnp.array([0.0])], IndexError, "integer or bool"),
         (lambda: nbnp.array(X).reshape(2, 2), ShapeError, "Cannot reshape array of size 3"),
-        (lambda: nbnp.array(X) & True, DTypeError, "dtype bool"),
+        (lambda: nbnp.array(X) & True, DTypeError, "integers and bools have bits"),
         (lambda: nbnp.sin(nbnp.array(X), nbnp.array(X), 3), TypeError, "positional arguments"),
         (lambda: nbnp.subtract.reduce(nbnp.array(X)), DTypeError, "subtract.reduce is not supported"),
         (lambda: nbnp.linalg.inv(nbnp.array(X)), np.linalg.LinAlgError, "square matrices are expected"),
@@ -247,7 +252,10 @@ def test_indices(seed):
     np.testing.assert_array_equal(x.asnumpy(), values)
 
 
-@pytest.mark.parametrize("name", [n for n in UFUNCS if hasattr(np, n) and n not in ("reciprocal", "conj", "conjugate")])
+@pytest.mark.parametrize(
+    "name",
+    [n for n in UFUNCS if hasattr(np, n) and n not in {"reciprocal", "conj", "conjugate", "nextafter"} | BITS],
+)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_bools(name):
     """Results of bools are NumPy's, or floats of 64 instead of 16 bits; or they are refused."""

@@ -146,6 +146,11 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
         test = low.name_or_constant(test)
     arrays = first.rank and first.rank == second.rank
     apart = arrays and (_has_broadcast(first, second) or lengths_are_set_in(low, node, first, second))
+    if arrays and _has_broadcast(first, second):
+        both = zip(*(Elementwise(low, node).lengths(t) for t in (first, second)), strict=True)
+        if any((a is ONE) != (b is ONE) for a, b in both):
+            low.shared.may_decide |= test.named
+            raise _other_lengths(low, node)
     if apart and _copied(low, node, first, second):
         return _either(low, node, test, (first, before), (second, other))
     if before or other:
@@ -201,8 +206,7 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
         )
     if first.rank and low.would_broadcast(node, first, second):
         low.shared.may_decide |= test.named
-        what = f"arrays in {unparse(node)}, of which one has an axis of length 1 where that of the other may be longer"
-        raise low.source.refuse(node, what, "write statements, with a name for each")
+        raise _other_lengths(low, node)
     low.lowered_function.choices.add(test)
     selected = combine(partial(Select, test), [first, second])
     if not isinstance(selected, Op):
@@ -214,6 +218,11 @@ def _selection(low: Expressions, node: ast.IfExp, test: Term, first: ArrayExpr, 
     refusal = None if copied else low.source.refuse(node, what, instead)
     chosen = frozenset(low.storage_of(view.name) for view, operand in aliased if not _last_use(low, node, operand))
     return SelectExpr(selected.build, selected.args, refusal=refusal, chosen=chosen)
+
+
+def _other_lengths(low: Expressions, node: ast.IfExp) -> Exception:
+    what = f"arrays in {unparse(node)}, of which one has an axis of length 1 where that of the other may be longer"
+    return low.source.refuse(node, what, "write statements, with a name for each")
 
 
 def _has_broadcast(*trees: ArrayExpr) -> bool:

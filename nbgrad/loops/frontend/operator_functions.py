@@ -86,13 +86,15 @@ def of_arrays_of_bools(low: Expressions, node: ast.AST, op: str, args: list[Arra
 
     Where kinds are not known yet, type inference tells, after which lowering begins again.
     """
-    if op not in _OF_BOOLS or not any(a.rank for a in args) or not are_bools(low, node, op, args):
+    if op not in _OF_BOOLS or not any(a.rank for a in args):
         return None
     build = _OF_BOOLS[op]
-    if build is None:
+    if build is None:  # type inference tells whether it is refused
         what, instead = f"{unparse(node)}, of bools", "write ~a, a ^ b, or .astype(np.int64) of the arrays"
-        raise low.source.refuse(node, what, instead)
-    return combine(build, args)
+        samples = tuple(map(sample_element, args))
+        low.lowered_function.operations.append((samples, None, low.source.refuse(node, what, instead)))
+        return None
+    return combine(build, args) if are_bools(low, node, op, args) else None
 
 
 #: What operators are of arrays of bools; None where NumPy has none.

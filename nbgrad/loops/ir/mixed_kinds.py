@@ -128,11 +128,13 @@ def refuse_mixed_kinds(f: Function, kind: Kind) -> None:
     """Refuse what was lowered for one kind, where names may have another one in NumPy."""
     for terms, of_bools, refused in f.operations:
         kinds = [_possible(t, f, kind) for t in terms]
-        if (
-            any(k != {"bool"} for k in kinds)
-            if of_bools
-            else (any(len(settled(k)) > 1 for k in kinds) and all("bool" in k for k in kinds))
-        ):
+        if of_bools is None:
+            wrong = all("bool" in k for k in kinds)
+        elif of_bools:
+            wrong = any(k != {"bool"} for k in kinds)
+        else:
+            wrong = any(len(settled(k)) > 1 for k in kinds) and all("bool" in k for k in kinds)
+        if wrong:
             raise refused
     for term, kind_then, certain, error in f.relied_on_kinds:
         found = _possible(term, f, kind)

@@ -261,8 +261,8 @@ class Function:
     `deciding` are the parameters, by the user's names, that decide in which order an array has its axes: unless they
     are constants, only square ones are valid. `may_be_bools` lists places of operators that are others of arrays of
     bools, with elements of the arrays, where kinds were not known yet, and the error if they differ at one place.
-    `operations` are all such operators, with whether they were lowered for bools, and the error if that is wrong;
-    `rebinding_stores` the stores by which a name is bound to another array, with what is the same for all of one
+    `operations` are all such operators, with whether they were lowered for bools (None: bools have none), and the
+    error if that is wrong; `rebinding_stores` the stores by which a name is bound to another array, with what is the same for all of one
     binding; `possible_kinds` the kinds that names may have in NumPy; `relied_on_kinds` the kinds of elements that
     lowering relied on, whether integers that are written there count, and the error if that is wrong; `choices` the
     tests of conditional expressions that choose one of two arrays;
@@ -291,7 +291,7 @@ class Function:
     unit_axes: frozenset[tuple[str, int]] = frozenset()
     deciding: set[str] = field(default_factory=set)
     may_be_bools: list[tuple[tuple, tuple[Term, ...], Exception]] = field(default_factory=list)
-    operations: list[tuple[tuple[Term, ...], bool, Exception]] = field(default_factory=list)
+    operations: list[tuple[tuple[Term, ...], bool | None, Exception]] = field(default_factory=list)
     rebinding_stores: list[tuple[Store, object]] = field(default_factory=list)
     possible_kinds: dict[str, frozenset[str]] = field(default_factory=dict)
     relied_on_kinds: list[tuple[Term, str, bool, Callable[[], Exception]]] = field(default_factory=list)

@@ -129,6 +129,8 @@ def infer(f: Function) -> None:
         match t:
             case Assign(name, Constant(number)) if name in f.accumulators and f.kinds[name] == "float":
                 t.value = Constant(float(number))
+            case Assign(name) if t.reassociable and f.kinds[name] != "float":
+                t.reassociable = False  # sums of integers are the same in any order
     by_name = {s.name: s for s in allocations}
     swapped = {name for s in walk(f.body) if isinstance(s, Swap) for name in (s.first, s.second)}
     values_of: dict[str, list[Term]] = {}
