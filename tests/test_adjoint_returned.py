@@ -159,7 +159,7 @@ def test_which_of_the_callers_arrays_is_returned_matters_where_one_is_written(wr
         "def f(x, y, a):\n    x = x * 1\n    y = y * 1\n    z = chosen(x, y, a)\n"
         f"    {written}[0] = 9.0\n    return np.sum(x + 2 * y + 3 * z)\n"
     )
-    with pytest.raises(TraceError, match="a write to an array that z stands for, too"):
+    with pytest.raises(TraceError, match="let it return a copy"):
         nb.adjoint(f).value_and_grad(U, V, 0.3)
 
 

@@ -231,6 +231,11 @@ class CopyInsertion(Calls):
         if copy in self.shared.reshaped_copies:
             what = f"a write to elements that {self.shared.reshaped_copies[copy]} takes, which are not contiguous"
             return what, "copy them before (.copy()), or write them by a loop"
+        if copy in self.shared.may_be_arguments:
+            what = (
+                "a result that is an argument as it was given here and a new array there, and is written or made again,"
+            )
+            return what, "let it return a copy (return x.copy()) in this case"
         what = f"a write to an array that {name} stands for, too (elsewhere, {name} is bound to other arrays),"
         return what, f"bind {name} to a copy (.copy()), or write before {name} is bound"
 

@@ -38,6 +38,7 @@ class LoweringState:
     copied_at_once: set[str] = field(default_factory=set)  # reshaped parameters that are copied first
     reshaped_groups: dict[str, list[tuple[range, range]]] = field(default_factory=dict)  # see :mod:`.reshaping`
     dtypes: dict[str, Term] = field(default_factory=dict)  # the dtypes of local arrays
+    may_be_arguments: set[str] = field(default_factory=set)  # results of functions that return these in one place
     made_by_library: set[str] = field(default_factory=set)  # arrays that NumPy's functions make
     float64_parameters: frozenset[str] = frozenset()  # float64 parameters, where others are float32
     large_systems: bool = False  # whether matrices are large, so that LAPACK is faster than loops

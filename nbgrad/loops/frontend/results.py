@@ -104,7 +104,8 @@ class Results(Assignments):
             own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
             standing = self.stands_for(Leaf(view, True)) | self.caller_may_have(view.name)
             if self.returns > 1 and self.returns_differ(path):
-                if self.inlined and not own:  # the caller's, beside arrays that are not
+                caller_has = self.inlined and not own  # beside arrays that are new
+                if caller_has:
                     standing |= {self.storage_of(view.name)}
                 if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
                     standing |= self.shared.read_only_copies.pop(previous.view.name, frozenset())  # it is set anew
@@ -114,6 +115,8 @@ class Results(Assignments):
                     stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
                     self.lowered_function.rebinding_stores += [(t, node) for t in stores]
                     self.standing[previous.view.name] = standing
+                    if caller_has:
+                        self.shared.may_be_arguments.add(previous.view.name)
                     return previous
                 name = self.names.fresh("result")
                 self.shared.varying_axes[name] = {
@@ -121,6 +124,8 @@ class Results(Assignments):
                 }
                 view = self.copy_of(view, node, name)
                 self.shared_results.add(view.name)
+                if caller_has:
+                    self.shared.may_be_arguments.add(view.name)
             elif not self.inlined and (
                 not self.is_whole(view)
                 or view.name in self.shared.over_allocated

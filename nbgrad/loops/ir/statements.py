@@ -262,10 +262,10 @@ class Function:
     are constants, only square ones are valid. `may_be_bools` lists places of operators that are others of arrays of
     bools, with elements of the arrays, where kinds were not known yet, and the error if they differ at one place.
     `operations` are all such operators, with whether they were lowered for bools (None: bools have none), and the
-    error if that is wrong; `rebinding_stores` the stores by which a name is bound to another array, with what is the same for all of one
-    binding; `possible_kinds` the kinds that names may have in NumPy; `relied_on_kinds` the kinds of elements that
-    lowering relied on, whether integers that are written there count, and the error if that is wrong; `choices` the
-    tests of conditional expressions that choose one of two arrays;
+    error if that is wrong; `rebinding_stores` the stores by which a name is bound to another array, with what is the
+    same for all of one binding; `possible_kinds` the kinds that names may have in NumPy; `relied_on_kinds` the kinds of
+    elements that lowering relied on, whether integers that are written there count, and the error if that is wrong;
+    `choices` the tests of conditional expressions that choose one of two arrays;
     `reshaped_from` the arrays whose elements arrays of other shapes have.
     """
 
