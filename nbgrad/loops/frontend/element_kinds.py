@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..ir.mixed_kinds import ENGLISH
 from ..ir.terms import ZERO, DType, Element, Global, Term, Variable, subterms
 from ..ir.type_inference import ZEROS, kind_of
 from .array_expressions import ArrayExpr, Elementwise, FromFunction, Leaf, Op, Scalar, leaves
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from .scope import Scope
 
 __all__ = ["element_kind", "refuse_rounding", "relied_on_kind", "sample_element"]
-
-_ENGLISH = {"bool": "bools", "int": "integers", "float": "floats"}
 
 
 def element_kind(low: Scope, tree: ArrayExpr) -> str:
@@ -44,7 +43,7 @@ def relied_on_kind(low: Scope, tree: ArrayExpr, certain: bool = False) -> str:
         while user.source.module in MODULES and user.outer is not None:
             user = user.outer
         statements, k = user.block_position
-        one = f"an array of {_ENGLISH[kind]}" if tree.rank or not certain else f"one of {_ENGLISH[kind]}"
+        one = f"an array of {ENGLISH[kind]}" if tree.rank or not certain else f"one of {ENGLISH[kind]}"
         what = f"{one} here, and of others there,"
         named = [n for n in arrays if low.named_by_user(n) in all_names(user.source.node)]
         what = f"{low.named_by_user(named[0])}, {what}" if named else what

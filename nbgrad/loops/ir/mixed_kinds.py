@@ -17,7 +17,7 @@ from .functions import FUNCTIONS
 from .statements import Alloc, Assign, Function, Like, Store, terms_of, walk
 from .terms import Binary, Call, Constant, Element, Logical, Prefix, Select, Term, Unary, Variable, subterms
 
-__all__ = ["find_possible_kinds", "refuse_mixed_kinds", "settled"]
+__all__ = ["ENGLISH", "find_possible_kinds", "refuse_mixed_kinds", "settled"]
 
 Kinds = frozenset[str]
 Kind = Callable[[Term], str]  # that of an expression here
@@ -25,7 +25,7 @@ Kind = Callable[[Term], str]  # that of an expression here
 #: From the narrowest to the widest. "literal" is an integer that is written there, which is a float beside floats: the
 #: ``s = 0`` before ``s += x[i]``.
 _ORDER = ("bool", "literal", "int", "float")
-_ENGLISH = {"bool": "bools", "int": "integers", "float": "floats"}
+ENGLISH = {"bool": "bools", "int": "integers", "float": "floats"}
 
 
 def find_possible_kinds(f: Function, assignments: Iterable[Assign | Store], kind: Kind) -> None:
@@ -172,5 +172,5 @@ def refuse_mixed_kinds(f: Function, kind: Kind) -> None:
 
 def of_kinds(kinds: Kinds) -> str:
     """As in "an array of bools here and of numbers there"."""
-    first, *_ = words = [_ENGLISH[k] for k in _ORDER if k in kinds]
+    first, *_ = words = [ENGLISH[k] for k in _ORDER if k in kinds]
     return f"of {first} here and of {'numbers' if first == 'bools' else words[-1]} there"

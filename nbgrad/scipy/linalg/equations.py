@@ -25,7 +25,7 @@ class _Sylvester(Function):
         return q
 
     def forward(self, a: ndarray, b: ndarray, q: ndarray) -> ndarray:
-        x = xp.array(scipy.linalg.solve_sylvester(a.asnumpy(), b.asnumpy(), q.asnumpy()))
+        x = xp.array(_solution(a.asnumpy(), b.asnumpy(), q.asnumpy()))
         self.save_for_backward(a, b, x)
         return x
 
@@ -33,6 +33,20 @@ class _Sylvester(Function):
         a, b, x = self.saved_tensors
         s = _Sylvester()(a.T, b.T, g)
         return -(s @ x.T), -(x.T @ s), s
+
+
+def _solution(a: np.ndarray, b: np.ndarray, q: np.ndarray) -> np.ndarray:
+    """By Schur forms (Bartels and Stewart, 1972), as SciPy's, which lets LAPACK perturb a singular equation unseen."""
+    if not q.size:
+        return q.copy()
+    (r, u), (s, v) = scipy.linalg.schur(a), scipy.linalg.schur(b.T)
+    solve = scipy.linalg.get_lapack_funcs("trsyl", (r, s, q))
+    y, scale, info = solve(r, s, u.T @ q @ v, tranb="T")
+    if info:
+        raise LinAlgError(
+            "solve_sylvester: there is no single solution, as an eigenvalue of a is one of -b, or nearly so"
+        )
+    return u @ (scale * y) @ v.T
 
 
 def _square(a: Any, name: str, like: Any = None) -> ndarray:

@@ -65,102 +65,51 @@ def _applied(function: Callable[[np.ndarray], np.ndarray], a: Any) -> ndarray:
     return _MatrixFunction(function)(x if x.dtype.kind == "f" else x.astype(np.float64))
 
 
-def expm(A: Any) -> ndarray:
-    """The exponential of a square matrix, or of each of a stack of these, as ``scipy.linalg.expm``.
+_DOCUMENTATION = """The {what} of a square matrix, or of each of a stack of these, as ``scipy.linalg.{name}``.
 
-    Parameters
-    ----------
-    A : array_like, shape (..., n, n)
+Parameters
+----------
+A : array_like, shape (..., n, n)
+    Real{condition}.
 
-    Returns
-    -------
-    ndarray, shape (..., n, n)
+Returns
+-------
+ndarray, shape (..., n, n)
 
-    Raises
-    ------
-    LinAlgError
-        If the last two axes have different lengths.
+Raises
+------
+LinAlgError
+    If the last two axes have different lengths{complex}.
 
-    Examples
-    --------
-    >>> import nbgrad as nb
-    >>> from nbgrad.scipy import linalg
-    >>> turn = lambda t: linalg.expm(t * nb.np.array([[0.0, -1.0], [1.0, 0.0]]))[1, 0]  # the sine
-    >>> round(float(nb.grad(turn)(0.0)), 12)
-    1.0
-    """
-    return _applied(scipy.linalg.expm, A)
+Examples
+--------
+>>> from nbgrad.scipy import linalg
+>>> linalg.{name}({example})
+array([[{result}]])
+"""
 
 
-def logm(A: Any) -> ndarray:
-    """The logarithm of a square matrix, or of each of a stack of these, as ``scipy.linalg.logm``.
+def _function(name: str, what: str, example: str, result: str, condition: str = "") -> Callable[[Any], ndarray]:
+    function = getattr(scipy.linalg, name)
 
-    Parameters
-    ----------
-    A : array_like, shape (..., n, n)
-        Without eigenvalues that are zero or negative.
+    def applied(A: Any) -> ndarray:
+        return _applied(function, A)
 
-    Returns
-    -------
-    ndarray, shape (..., n, n)
-
-    Raises
-    ------
-    LinAlgError
-        If the last two axes have different lengths, or the logarithm is complex.
-
-    Examples
-    --------
-    >>> from nbgrad.scipy import linalg
-    >>> linalg.logm([[1.0, 1.0], [0.0, 1.0]])
-    array([[0., 1.],
-           [0., 0.]])
-    """
-    return _applied(scipy.linalg.logm, A)
+    applied.__name__ = applied.__qualname__ = name
+    applied.__doc__ = _DOCUMENTATION.format(
+        name=name, what=what, example=example, result=result, condition=condition,
+        complex=", or the result is complex" if condition else "",
+    )  # fmt: skip
+    return applied
 
 
-def sqrtm(A: Any) -> ndarray:
-    """The principal square root of a square matrix, or of each of a stack of these, as ``scipy.linalg.sqrtm``.
-
-    Parameters
-    ----------
-    A : array_like, shape (..., n, n)
-        Without negative eigenvalues; where one is zero, there is no derivative.
-
-    Returns
-    -------
-    ndarray, shape (..., n, n)
-
-    Raises
-    ------
-    LinAlgError
-        If the last two axes have different lengths, or the root is complex.
-
-    Examples
-    --------
-    >>> from nbgrad.scipy import linalg
-    >>> linalg.sqrtm([[4.0, 1.0], [0.0, 4.0]])
-    array([[2.  , 0.25],
-           [0.  , 2.  ]])
-    """
-    return _applied(scipy.linalg.sqrtm, A)
-
-
-def cosm(A: Any) -> ndarray:
-    """The cosine of a square matrix of shape (..., n, n), as ``scipy.linalg.cosm``."""
-    return _applied(scipy.linalg.cosm, A)
-
-
-def sinm(A: Any) -> ndarray:
-    """The sine of a square matrix of shape (..., n, n), as ``scipy.linalg.sinm``."""
-    return _applied(scipy.linalg.sinm, A)
-
-
-def coshm(A: Any) -> ndarray:
-    """The hyperbolic cosine of a square matrix of shape (..., n, n), as ``scipy.linalg.coshm``."""
-    return _applied(scipy.linalg.coshm, A)
-
-
-def sinhm(A: Any) -> ndarray:
-    """The hyperbolic sine of a square matrix of shape (..., n, n), as ``scipy.linalg.sinhm``."""
-    return _applied(scipy.linalg.sinhm, A)
+_NILPOTENT = "[[0.0, 1.0], [0.0, 0.0]]"
+expm = _function("expm", "exponential", _NILPOTENT, "1., 1.],\n       [0., 1.")
+logm = _function("logm", "logarithm", "[[1.0, 1.0], [0.0, 1.0]]", "0., 1.],\n       [0., 0.",
+                 ", without eigenvalues that are zero or negative")  # fmt: skip
+sqrtm = _function("sqrtm", "principal square root", "[[4.0, 1.0], [0.0, 4.0]]", "2.  , 0.25],\n       [0.  , 2.  ",
+                  ", without negative eigenvalues; where one is zero, there is no derivative")  # fmt: skip
+cosm = _function("cosm", "cosine", _NILPOTENT, "1., 0.],\n       [0., 1.")
+sinm = _function("sinm", "sine", _NILPOTENT, "0., 1.],\n       [0., 0.")
+coshm = _function("coshm", "hyperbolic cosine", _NILPOTENT, "1., 0.],\n       [0., 1.")
+sinhm = _function("sinhm", "hyperbolic sine", _NILPOTENT, "0., 1.],\n       [0., 0.")
