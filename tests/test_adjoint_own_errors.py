@@ -21,8 +21,15 @@ class Singular(ValueError):
 class Counted(Exception):
     """An error with arguments of its own."""
 
-    def __init__(self, text, count=0):
+    def __init__(self, text, count):
         super().__init__(text, count)
+
+
+class Noted(Exception):
+    """An error that is made of a string in its own way."""
+
+    def __init__(self, note, count=0):
+        self.note, self.count = note, count
 
 
 @numba.njit
@@ -50,6 +57,19 @@ def test_raised(x, n, error, text):
             assert str(raised.value) == text
     with pytest.raises(error):
         nb.tangent(both).jvp((x, n), (x, None))
+
+
+def noted(x):
+    if x > 1.0:
+        raise Noted("far")
+    return x * 2
+
+
+def test_an_error_that_is_made_of_a_string_in_its_own_way():
+    assert nb.adjoint(noted).value_and_grad(0.5) == (1.0, (2.0,))
+    with pytest.raises(Noted) as raised:
+        nb.adjoint(noted).value_and_grad(2.0)
+    assert (raised.value.note, raised.value.count) == ("far", 0)
 
 
 def test_not_raised():
@@ -133,7 +153,7 @@ def no_exception(x):
     ("f", "why"),
     [
         (of_a_function(), "an error of your own that is not defined in a file that is imported"),
-        (with_its_own_arguments, "an error of your own with an __init__ or __new__"),
+        (with_its_own_arguments, "an error of your own with an __init__ that takes other arguments than these"),
         (with_two, "an error of your own with other arguments than one string"),
         (with_a_number, "an error of your own with other arguments than one string"),
         (no_exception, "raise Halt, which is not known to be a class of errors"),

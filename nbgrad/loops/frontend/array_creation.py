@@ -35,6 +35,7 @@ from .known_integers import integer_of
 from .library.sums import flattened
 from .memory_order import record_sharing
 from .number_types import named_dtype
+from .numpy_spellings import r_
 from .partial_evaluation import parameters_in
 from .reshaping import contiguous
 from .static_values import static_value
@@ -64,6 +65,7 @@ _JOIN_FUNCTIONS: dict[Any, tuple[tuple[int, int], tuple | None]] = {
     np.vstack: ((0, 0), (None, 0)),
     np.stack: ((0, 0), (None, 0)),
     np.column_stack: ((1, 1), (0, None)),
+    r_: ((0, 0), None),
 }
 #: The conversion to each kind.
 _CASTS = {f.__name__: f for f in (float, int, bool)}
@@ -111,8 +113,10 @@ class ArrayCreation:
         tree = self.low.tree(first)
         made_of_list = self.low.is_list(tree)
         if isinstance(tree, Leaf) and tree.fresh:
-            if self.low.shared.lists.pop(tree.view.name, 0):
-                self.low.shared.read_only_copies.pop(tree.view.name, None)  # NumPy copies the items
+            listed = self.low.shared.lists.pop(tree.view.name, 0)
+            copied = called in (np.copy, np.array) and not self.low.names_of(tree.view.name)
+            if listed or copied:  # by NumPy, with the items of a list
+                self.low.shared.read_only_copies.pop(tree.view.name, None)
             if "dtype" not in self.keywords:
                 return tree
         if isinstance(tree, Scalar) and called in (np.array, np.asarray):  # without axes, and not written: a number
@@ -278,7 +282,9 @@ class ArrayCreation:
     def from_display(self, display: ast.List | ast.Tuple, hint: str) -> ArrayExpr:
         rows = [r.elts if isinstance(r, ast.List | ast.Tuple) else None for r in display.elts]
         if not rows:
-            raise self.refuse("an array without elements", "use np.empty")
+            given = [k for k in self.node.keywords if k.arg == "dtype"]
+            empty = ast.Call(bound_name(np.empty, "np.empty"), [ast.Constant(0)], given)
+            return self.low.known_call(with_location(empty, self.node), np.empty, hint)
         if rows[0] is None:
             trees = [self.low.array_like(v) for v in display.elts]
             if any(t.rank for t in trees):
@@ -316,7 +322,9 @@ class ArrayCreation:
             trees = [low.as_array(self.node, t) for t in joined.items]
         elif joined is not None and joined.rank > 1:
             return self.joined_rows(called, joined, axis, hint)
-        if called in (np.append, np.hstack):
+        elif joined is not None and joined.rank and called in (np.hstack, np.stack):  # of numbers
+            return copy_of_values(joined)
+        if called in (np.append, np.hstack, r_):
             trees = [FromFunction([ONE], lambda _, t=t: t.term) if isinstance(t, Scalar) else t for t in trees]
         rank = trees[0].rank if trees else 0
         along, order = _JOIN_FUNCTIONS[called]
@@ -461,4 +469,4 @@ for _function, _names in _PARAMETERS.items():
     )
 lowers(np.concatenate, np.stack, arguments=(1, 2), keywords=True)(_create)
 lowers(np.append, arguments=(2, 2), keywords=True)(_create)
-lowers(np.hstack, np.vstack, np.column_stack, arguments=(1, 1), keywords=True)(_create)
+lowers(np.hstack, np.vstack, np.column_stack, r_, arguments=(1, 1), keywords=True)(_create)

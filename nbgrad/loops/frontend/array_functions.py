@@ -13,7 +13,7 @@ import numpy as np
 
 from ..ir.names import called as call_of
 from ..ir.statements import Check
-from ..ir.terms import MINUS_ONE, ONE, ZERO, Binary, Compare, Constant, Length, Select
+from ..ir.terms import FALSE, MINUS_ONE, ONE, TRUE, ZERO, Binary, Compare, Constant, Length, Logical, Select, Term
 from .array_attributes import imaginary_part
 from .array_creation import ArrayCreation
 from .array_expressions import (
@@ -82,6 +82,25 @@ def _extremum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
     if only is not None and not only.rank and not isinstance(only, TupleExpr):
         raise low.source.refuse(node, f"the call {unparse(node)}", "give it several numbers, a tuple or a vector")
     return low.elementwise_call(node, None if only is None else [only])
+
+
+@lowers(any, all, arguments=(1, 1))
+def _any_or_all(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    tree = low.tree(node.args[0])
+    if isinstance(tree, TupleExpr) and all(isinstance(t, Scalar) for t in tree.items):
+        terms = [
+            t.term if low.kind_of_tree(t) == "bool" else Compare(("!=",), (t.term, ZERO))
+            for t in tree.items
+            if isinstance(t, Scalar)
+        ]
+        empty: Term = FALSE if called is any else TRUE
+        joined = Logical("or" if called is any else "and", tuple(terms)) if len(terms) > 1 else [*terms, empty][0]
+        return Scalar(joined)
+    if tree.rank != 1:
+        raise low.source.refuse(node, f"{unparse(node)} of something other than a vector", "write np.any or np.all")
+    function, text = (np.any, "np.any") if called is any else (np.all, "np.all")
+    made = ast.Call(bound_name(function, text), [ast.copy_location(Lowered(tree), node)], [])
+    return low.known_call(ast.copy_location(made, node), function, hint)
 
 
 @lowers(np.select, arguments=(2, 3), keywords=True)

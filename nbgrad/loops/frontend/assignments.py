@@ -32,12 +32,13 @@ from .array_expressions import (
     leaves,
     record_order,
 )
+from .dictionaries import dictionary_of
 from .einsum import is_view
 from .element_kinds import element_kind, refuse_rounding
 from .filled_numbers import becomes_array, fill_number, is_new_from_here, mark_bound
 from .function_table import DEFINITIONS, row_of
-from .growing_lists import is_list
-from .lists_of_rows import set_item
+from .list_vectors import is_list
+from .lists_of_rows import set_item, type_of_row
 from .mod_ref import modified_arrays
 from .records import assign_to_record
 from .scope import Pack
@@ -69,11 +70,16 @@ class Assignments(TupleAssignments):
         if assign_to_record(self, s, target, value):  # type: ignore[arg-type]
             return
         if isinstance(target, ast.Subscript):
+            if dictionary_of(self, target.value) is not None:
+                what = f"{unparse(target)}, an item of a dictionary, which is set"
+                instead = "make it in one place, and only read and set its items, by keys that are written there"
+                raise self.source.refuse(s, what, f"{instead}; or use a variable for each")
             index = self.array_index(target)
             if index is not None:
                 self.scatter_elements(target, index, value)
                 return
             tree = self.tree(value)
+            self.forget_unnamed(s, self.standing_before)
             if self.sets_item(s, target):
                 set_item(self, target, self.subscript_view(target), tree)
                 return
@@ -154,8 +160,9 @@ class Assignments(TupleAssignments):
         if view is not None and self.is_list(Leaf(view)):
             raise self.source.refuse(s, f"a list in {unparse(value)}", "use np.array of it")
         if view is not None:
-            before = len(self.out)
-            self.write(s.target, view, self.tree(value))
+            tree, before = self.tree(value), len(self.out)
+            self.forget_unnamed(s, self.standing_before)
+            self.write(s.target, view, tree)
             mark_bound(self, s.target.id)  # type: ignore[union-attr]
             error = self.source.refuse(s, "an array of integers that floats are added to in place", "make it of floats")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store) and t.array == view.name]
@@ -475,7 +482,10 @@ class Assignments(TupleAssignments):
             self.unroll_comprehension(node)
         if isinstance(tree, TupleExpr):
             instead = "write a loop; of a minimum, as if d < best: best, at = d, i"
-            raise self.source.refuse(node, "a tuple as an element", instead)
+            refused = self.source.refuse(node, "a tuple as an element", instead)
+            if type_of_row(self, node, tree):
+                self.comprehension_of_rows(node, refused)
+            raise refused
         if tree.rank > view.rank:
             refused = self.source.refuse(node, "more axes than what is assigned to", "index it, or write a loop")
             self.comprehension_of_rows(node, refused)

@@ -51,6 +51,7 @@ from .recursion import constant_argument, ends_recursion, too_deep
 from .rewrites import rewritten
 from .source import Source
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
+from .structured_control import with_location
 from .syntax import all_names, bound_name, children, owner_of, unparse
 from .tuple_arguments import is_static
 from .views import NUMBERS
@@ -64,6 +65,7 @@ __all__ = ["Calls"]
 class Calls(Expressions):
     """Lowers calls."""
 
+    names_of: Callable[[str], set[str]]  # of Assignments
     within: tuple = ()  # the functions being lowered, each inlined into the one before
     calls_around: tuple = ()  # the calls by which they were, with what is known of the arguments (.recursion)
 
@@ -213,8 +215,8 @@ class Calls(Expressions):
         if not isinstance(tree, TupleExpr):
             return tree
         if not tree.items:
-            what = f"{unparse(node)}, a tuple without items where an array is expected"
-            raise self.source.refuse(node, what, "use np.empty")
+            empty = ast.Call(bound_name(np.empty, "np.empty"), [ast.Constant(0)], [])
+            return self.known_call(with_location(empty, node), np.empty, "")
         return Leaf(self.tuple_as_array(node, tree), True)
 
     def elementwise_call(self, node: ast.Call, args: list[ArrayExpr] | None = None) -> ArrayExpr:

@@ -31,7 +31,7 @@ from .syntax import (
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["AssignmentsInTests", "BuiltinCalls", "Lists", "LongerFirst", "OutArguments", "SwapsToTuples"]
+__all__ = ["AssignmentsInTests", "BuiltinCalls", "Lists", "LongerFirst", "OutArguments", "Resolving", "SwapsToTuples"]
 
 
 class Lists(Transformer):
@@ -147,7 +147,7 @@ def _as_tuple(value: ast.expr) -> ast.expr:
     return value
 
 
-class _Resolving(Transformer):
+class Resolving(Transformer):
     """Rewrites calls of functions from outside, which local names may hide."""
 
     def __init__(self, source: Source) -> None:
@@ -165,7 +165,7 @@ class _Resolving(Transformer):
         return self.source.resolve(node) if first_name(node) in self.outside else None
 
 
-class OutArguments(_Resolving):
+class OutArguments(Resolving):
     """Rewrite ``np.add(a, b, out)`` as ``out[...] = np.add(a, b)``, and ``a.sort()`` as ``a[...] = np.sort(a)``."""
 
     def visit_Expr(self, node: ast.Expr) -> ast.AST:
@@ -195,7 +195,7 @@ class OutArguments(_Resolving):
         return with_location(ast.Assign([target], ast.Call(call.func, operands[:-1], [])), node)
 
 
-class BuiltinCalls(_Resolving):
+class BuiltinCalls(Resolving):
     """Rewrite ``map(f, x)`` as ``(f(v) for v in x)``, ``list(x)`` as ``[v for v in x]``, ``tuple(f(v) for v in x)`` as
     that list, ``sorted(x)`` as that of ``np.sort(x)``, and ``(n, *shape)`` as ``(n,) + shape``; assignments lose their
     annotations."""
@@ -208,6 +208,22 @@ class BuiltinCalls(_Resolving):
         """``y: list[float] = []`` as ``y = []``."""
         plain = ast.Pass() if node.value is None else ast.Assign([node.target], node.value)
         return self.generic_visit(ast.copy_location(plain, node))
+
+    def visit_Expr(self, node: ast.Expr) -> ast.AST:
+        """``(a / b)``, without effect but errors, as ``unused = a / b``."""
+        self.generic_visit(node)
+        if not isinstance(node.value, ast.BinOp | ast.UnaryOp | ast.Compare | ast.BoolOp | ast.Name | ast.Subscript):
+            return node
+        return with_location(ast.Assign([ast.Name(self.names.fresh("unused"), ast.Store())], node.value), node)
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        """``10 ** -4`` as 0.0001, as Python's compiler has it."""
+        self.generic_visit(node)
+        match node:
+            case ast.BinOp(ast.Constant(int(base)), ast.Pow(), ast.UnaryOp(ast.USub(), ast.Constant(int(power)))):
+                if base and 0 < power < 400:
+                    return ast.copy_location(ast.Constant(float(base) ** -power), node)
+        return node
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         """``a < b <= f(c)`` as ``a < b and b <= f(c)``: Python does not call f where the first test fails."""

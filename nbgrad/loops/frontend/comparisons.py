@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ..ir.from_syntax import COMPARE
-from ..ir.terms import Compare, Constant, Logical
-from .array_expressions import ArrayExpr, Scalar, Static, TupleExpr, combine
+from ..ir.terms import Compare, Constant, Logical, Unary
+from .array_expressions import ArrayExpr, Lowered, Scalar, Static, TupleExpr, combine
 from .live_range_splitting import NeedsSplitting
 from .numbered_strings import error_of_other_use
 from .partial_evaluation import static_truth
 from .scope import UNCERTAIN
-from .syntax import unparse
+from .structured_control import with_location
+from .syntax import bound_name, unparse
 
 if TYPE_CHECKING:
     from .expressions import Expressions
@@ -47,6 +50,7 @@ def require_known(low: Expressions, node: ast.expr, name: str, refuse: bool = Tr
         error = error_of_other_use(low.source, node, low.source, name)
         if error is None:
             raise NeedsSplitting(name, numbered=True)
+        low.hold_none_in_flag(name)
         if refuse:
             raise error
 
@@ -65,7 +69,13 @@ def _of_tuples(low: Expressions, node: ast.Compare, parts: list[ArrayExpr]) -> A
 
 def _membership(low: Expressions, node: ast.Compare) -> Scalar:
     """``x in (a, b)`` and ``x not in (a, b)``."""
-    items = low.tuple_items(low.tree(node.comparators[0]))
+    tree = low.tree(node.comparators[0])
+    if tree.rank:
+        equal = ast.Compare(node.left, [ast.Eq()], [ast.copy_location(Lowered(tree), node)])
+        found = low.tree(with_location(ast.Call(bound_name(np.any, "np.any"), [equal], []), node))
+        assert isinstance(found, Scalar)
+        return found if isinstance(node.ops[0], ast.In) else Scalar(Unary("not", found.term))
+    items = low.tuple_items(tree)
     if items is None or not all(isinstance(t, Scalar) for t in items):
         raise low.source.refuse(node, "'in' of something other than a tuple of numbers", "write a loop")
     inside = isinstance(node.ops[0], ast.In)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..ir.statements import Assign, Block, Check, If, Store, walk
 from ..ir.terms import FALSE, ONE, TRUE, ZERO, Compare, Logical, Select, Term, Unary, Variable
@@ -134,6 +134,8 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     low.shared.may_decide |= deciding
     first, before = _conditionally(low, low.tree_or_static, node.body)
     second, other = _conditionally(low, low.tree_or_static, node.orelse)
+    if Static(None) in (first, second) and first != second:
+        _hold_none_in_flag(low, node)
     if isinstance(first, Scalar) and isinstance(second, Scalar) and (before or other):
         name = low.names.fresh("choice")
         low.lowered_function.ranks[name] = 0
@@ -156,6 +158,14 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
     if before or other:
         low.out.append(If(test, before, other))
     return _selection(low, node, test, first, second)
+
+
+def _hold_none_in_flag(low: Any, node: ast.IfExp) -> None:
+    """Lower again with a flag for the name in ``name = a if test else None``, if that is the statement."""
+    statements, k = low.block_position
+    match statements[k]:
+        case ast.Assign([ast.Name(id=name)]) if node is low.root_expression:
+            low.hold_none_in_flag(name)
 
 
 def _either(low: Expressions, node: ast.IfExp, test: Term, *branches: tuple[ArrayExpr, Block]) -> Leaf:

@@ -189,6 +189,7 @@ class CopyInsertion(Calls):
             if new and not written.isdisjoint({copy, *new}):
                 raise self.stale(s, copy)
 
+    standing_before: frozenset[str] = frozenset()  # the read-only copies at the beginning of the statement
     temporaries: frozenset[str] = frozenset()  # arrays that are only known to this function, as its arguments
 
     def bind_argument(self, p: str, tree: ArrayExpr, view: View) -> None:
@@ -216,6 +217,20 @@ class CopyInsertion(Calls):
         gone = self.temporaries - returned  # nothing else has them
         copies = {c: of - gone for c, of in self.shared.read_only_copies.items() if c in before or c in returned}
         self.shared.read_only_copies = {c: of for c, of in copies.items() if of or c in before}
+
+    def forget_unnamed(self, s: ast.stmt, before: frozenset[str]) -> None:
+        """A statement ends: nothing reads the results in it that may be arguments and that no name was bound to."""
+        copies = self.shared.read_only_copies
+        made = self.shared.may_be_arguments & set(copies) - before
+        makes = any(isinstance(n, ast.FunctionDef | ast.Lambda | ast.GeneratorExp) for n in subtrees(s))
+        if not made or makes or not self.functions.keys().isdisjoint(stored_names([s])):
+            return
+        scope: CopyInsertion | None = self
+        while made and scope is not None:
+            made = {a for a in made if a not in scope.owners.values() and not scope.names_of(a)}
+            scope = scope.outer
+        for array in made:
+            del copies[array]
 
     def stale(self, node: ast.AST, copy: str) -> Exception:
         """The error of a copy whose original is written; or lower again with its name split."""

@@ -116,8 +116,11 @@ class Expressions(Slices):
         """Lower an expression: a scalar, an array expression or a tuple."""
         tree = self.any_value(node)
         if isinstance(tree, Static):
+            if tree.value is UNCERTAIN and isinstance(node, ast.Name):
+                self.hold_none_in_flag(node.id)
             what = f"{described(tree, unparse(node))}, as a number or array"
-            instead = "compare it with a string" if tree.value is UNCERTAIN else "pass one, or test it with if before"
+            uncertain = "test it by 'is None', or compare it with a string"
+            instead = uncertain if tree.value is UNCERTAIN else "pass one, or test it with if before"
             raise self.source.refuse(node, what, instead)
         return tree
 
@@ -402,6 +405,7 @@ class Expressions(Slices):
     list_of_rows: Callable[..., None]  # of Unrolling
     comprehension_of_rows: Callable[..., None]
     copy_of: Callable[..., View]  # of CopyInsertion
+    hold_none_in_flag: Callable[[str], None]  # of Unrolling
     stands_for: Callable[..., frozenset[str]]
     note_standing: Callable[..., None]
     as_it_was: Callable[..., Leaf]

@@ -14,55 +14,26 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.names import Names
-from ..ir.statements import Alloc, Grow, If, Like, Store
-from ..ir.terms import FALSE, TRUE, ZERO, Compare, Length, Logical, Term
-from ..ir.type_inference import DTYPES
-from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
-from .function_table import lowers, row_of
-from .lists_of_rows import (
-    CAPACITY,
-    copied_list,
-    items_of_rows,
-    make_room,
-    new_rows,
-    no_items,
-    put_row,
-    rows_of,
-    taken_item,
-)
+from .function_table import row_of
+from .list_vectors import append_item, list_copy, list_items, new_list
+from .lists_of_rows import new_rows, no_items, taken_item
 from .structured_control import with_location
 from .syntax import (
     Transformer,
     all_names,
     bound_name,
-    bound_to,
     first_name,
     own_nodes,
     subtrees,
-    unparse,
     with_own_variables,
 )
-from .views import Axis, View
 
 if TYPE_CHECKING:
-    from .calls import Calls
-    from .scope import Scope
     from .source import Source
 
-__all__ = [
-    "GrowingLists",
-    "append_item",
-    "empty_list",
-    "grow_to_size",
-    "is_end",
-    "is_list",
-    "list_items",
-    "makes_list",
-    "nested_loops",
-    "with_all",
-]
+__all__ = ["GrowingLists", "is_end", "makes_list", "nested_loops", "with_all"]
 
-_CHANGES = ("append", "pop", "insert", "extend")
+_CHANGES = ("append", "pop", "insert", "extend", "sort", "reverse", "clear")
 _READERS = (len, sum, max, min, any, all, sorted, enumerate, zip, reversed)
 
 
@@ -251,12 +222,21 @@ class _Rewriting(Transformer):
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr="append"), args=[item], keywords=[]):
                 if name in self.counts:
                     return with_all(self.appended(name, item), node)
+            case ast.Call(ast.Attribute(ast.Name() as made, "sort" | "reverse" as method), [], keywords):
+                if made.id in self.counts and made.id not in self.rows and (backwards := _order(method, keywords)):
+                    function = np.sort if method == "sort" else np.array
+                    items = ast.Call(bound_name(function, f"np.{function.__name__}"), [self.items(made)], [])
+                    value = ast.Subscript(items, ast.Slice(None, None, ast.Constant(backwards)), ast.Load())
+                    whole = ast.Subscript(self.items(made), ast.Slice(), ast.Store())
+                    return with_all([ast.Assign([whole], value)], node)
             case ast.Call(func=ast.Attribute(value=ast.Name() as made, attr=method), args=args, keywords=[]):
                 if made.id in self.counts and method == "extend" and len(args) == 1:
                     return with_all(self.extended(made, args[0]), node)
                 shifts = made.id in self.counts and made.id not in self.rows
                 if shifts and method == "insert" and len(args) == 2 and is_end(args[:1]):
                     return with_all(self.inserted(made, args[1]), node)
+                if made.id in self.counts and method == "clear" and not args:
+                    return self.visit(ast.copy_location(ast.Assign([made], ast.List([], ast.Load())), node))
                 if made.id in self.counts and method == "pop" and is_end(args) and (shifts or not args):
                     unused = ast.Name(f"{self.counts[made.id]}_item", ast.Store())
                     return with_all(self.popped(made, [unused], bool(args)), node)
@@ -310,22 +290,36 @@ class _Rewriting(Transformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         called = self.source.resolve(node.func)
-        numpy = first_name(node.func) and callable(called) and getattr(np, getattr(called, "__name__", ""), 0) is called
-        row = row_of(called)
-        args: list[ast.expr] = []
-        for a in node.args:
-            items = self.read_only(a) if numpy or called in _READERS else None
-            if called is len and isinstance(a, ast.Name) and a.id in self.rows:
-                return with_location(self.count(a.id), node)
-            if items is None:
-                args.append(self.visit(a))
-            elif numpy and (row is None or row.shares) and called is not np.array:  # NumPy makes an array of the list
-                args.append(with_location(ast.Call(bound_name(np.array, "np.array"), [items], []), a))
-            else:
-                args.append(items)
-        node.args, node.keywords = args, [self.visit(k) for k in node.keywords]
+        match node.args:
+            case [ast.Name(id=name)] if called is len and name in self.rows:
+                return with_location(self.count(name), node)
+        if self.is_numpy(called):
+            row = row_of(called)
+            as_it_is = called is np.array or (row is not None and not row.shares)
+            node.args = [self.array_like(a, as_it_is) for a in node.args]
+            for k in node.keywords:
+                k.value = self.array_like(k.value)
+        else:
+            reads = called in _READERS
+            node.args = [self.visit(a) if not reads or (i := self.read_only(a)) is None else i for a in node.args]
+            node.keywords = [self.visit(k) for k in node.keywords]
         node.func = self.visit(node.func)
         return node
+
+    def is_numpy(self, called: object) -> bool:
+        """Whether it is a function of NumPy, or what is lowered in its place."""
+        name = getattr(called, "__name__", "")
+        known = [getattr(module, name, None) for module in (np, np.linalg)]
+        return any(f is not None and self.source.differentiable(f) is called for f in known)
+
+    def array_like(self, node: ast.expr, as_it_is: bool = False) -> ast.expr:
+        """An argument of NumPy's functions, which make arrays of lists and of those in a display of several."""
+        if isinstance(node, ast.List | ast.Tuple):
+            node.elts = [self.array_like(e) for e in node.elts]
+            return node
+        if (items := self.read_only(node)) is None:
+            return self.visit(node)
+        return items if as_it_is else with_location(ast.Call(bound_name(np.array, "np.array"), [items], []), node)
 
     def visit_For(self, node: ast.For) -> ast.AST:
         looped = [n.id for n in subtrees(node.iter) if isinstance(n, ast.Name) and n.id in self.counts]
@@ -371,6 +365,18 @@ def is_end(args: list[ast.expr]) -> bool:
                         and args[0].value == 0)  # fmt: skip
 
 
+def _order(method: str, keywords: list[ast.keyword]) -> int:
+    """The step in which ``sort`` or ``reverse`` puts the items; 0 for other arguments than these."""
+    match method, keywords:
+        case "reverse", []:
+            return -1
+        case "sort", []:
+            return 1
+        case "sort", [ast.keyword("reverse", ast.Constant(bool(value)))]:
+            return -1 if value else 1
+    return 0
+
+
 def _is_direct(loop: ast.For) -> bool:
     """Whether a loop is over a list itself, not over a range of its length."""
     return not (isinstance(loop.iter, ast.Call) and first_name(loop.iter.func) in ("range", "prange"))
@@ -390,109 +396,3 @@ def nested_loops(
             body = [ast.If(visit(test), body, [])]
         body = [ast.For(g.target, visit(g.iter), body, [])]
     return body
-
-
-# How these calls are lowered.
-
-
-def new_list() -> Any:
-    """A vector with spare capacity."""
-
-
-def list_items(vector: Any, count: int) -> Any:
-    """The view of the elements in use."""
-
-
-def list_copy(items: Any) -> Any:
-    """A new list of the same items."""
-
-
-def append_item(vector: Any, count: int, value: Any) -> None:
-    """Store behind the elements in use."""
-
-
-def is_list(node: ast.expr) -> bool:
-    """Whether an expression is the elements of a list that changes."""
-    return isinstance(node, ast.Call) and bound_to(node.func) is list_items
-
-
-@lowers(new_list, arguments=(0, 0))
-def _new_list(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    if low.shared.parallel:
-        raise low.source.refuse(node, "a list that grows in a parallel loop", "fill an array made before the loop")
-    return Leaf(empty_list(low, node, hint or low.names.fresh("list")), True)
-
-
-def empty_list(low: Calls, node: ast.AST, name: str) -> View:
-    """A new vector for a list, at the top of the function."""
-    low.allocate(name, node, [CAPACITY], "", DTYPES["float"])
-    low.shared.growing.add(name)
-    low.lowered_function.lists.add(name)
-    low.shared.sizes[name] = [Length(name, 0)]
-    return low.whole_view(name)
-
-
-def grow_to_size(low: Scope, name: str, sizes: list[Term], kind: str | Like, dtype: Term, like: str) -> None:
-    """A new array in a loop or branch, whose first size is not known before it: one array, which grows where needed."""
-    shared, f = low.shared, low.lowered_function
-    assert shared.top is not None
-    shared.top.append(Alloc(name, (CAPACITY, *sizes[1:]), dtype, like, kind))
-    f.ranks[name] = len(sizes)
-    f.kinds[name] = f.kinds[kind.name] if isinstance(kind, Like) else kind or "float"
-    shared.sizes[name] = sizes
-    shared.over_allocated.add(name)
-    low.out.append(If(Compare((">",), (sizes[0], Length(name, 0))), [Grow(name, sizes[0])], []))
-
-
-@lowers(list_items, arguments=(2, 2), shares=True)
-def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    count = low.value(node.args[1])
-    if (rows := rows_of(low, node.args[0])) is not None:
-        return items_of_rows(low, node, rows, count)
-    vector = low.view(node.args[0])
-    return Leaf(View(vector.name, (Axis(ZERO, count),), (0,)))
-
-
-@lowers(list_copy, arguments=(1, 1), shares=True)
-def _list_copy(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    return copied_list(low, node, low.view(node.args[0]), 1)
-
-
-@lowers(append_item, arguments=(3, 3), writes=True)
-def _append_item(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    rows, tree = rows_of(low, node.args[0]), low.tree_or_static(node.args[2])
-    if rows is not None:
-        put_row(low, node, rows, [low.value(node.args[1])], tree)
-        return Scalar(ZERO)
-    vector = low.view(node.args[0])
-    if not isinstance(tree, Scalar):
-        if isinstance(node.args[0], ast.Name):
-            low.list_of_arrays(node.args[0].id)
-        what = f"{unparse(node.args[2])} as an item of a list"
-        refused = low.source.refuse(node, what, "append numbers, or fill an array")
-        low.comprehension_of_rows(node, refused)
-        raise refused
-    count = low.value(node.args[1])
-    name, value = vector.name, low.name_or_constant(tree.term)
-    make_room(low, name, count)
-    low.out.append(Store(name, (count,), value))
-    return tree
-
-
-@lowers(any, all, arguments=(1, 1))
-def _any_or_all(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    tree = low.tree(node.args[0])
-    if isinstance(tree, TupleExpr) and all(isinstance(t, Scalar) for t in tree.items):
-        terms = [
-            t.term if low.kind_of_tree(t) == "bool" else Compare(("!=",), (t.term, ZERO))
-            for t in tree.items
-            if isinstance(t, Scalar)
-        ]
-        empty: Term = FALSE if called is any else TRUE
-        joined = Logical("or" if called is any else "and", tuple(terms)) if len(terms) > 1 else [*terms, empty][0]
-        return Scalar(joined)
-    if tree.rank != 1:
-        raise low.source.refuse(node, f"{unparse(node)} of something other than a vector", "write np.any or np.all")
-    function, text = (np.any, "np.any") if called is any else (np.all, "np.all")
-    made = ast.Call(bound_name(function, text), [ast.copy_location(Lowered(tree), node)], [])
-    return low.known_call(ast.copy_location(made, node), function, hint)

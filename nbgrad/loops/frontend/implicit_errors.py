@@ -26,8 +26,8 @@ from ..ir.statements import Check, InRange
 from ..ir.terms import ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
 from .array_expressions import Scalar
 from .function_table import DEFINITIONS, MODULES, RANGES, row_of
-from .growing_lists import append_item, list_copy, list_items, new_list
 from .integer_bounds import name_of
+from .list_vectors import append_item, list_copy, list_items, new_list
 from .lists_of_rows import exchanged_item, held_item, moved_item, new_rows, no_items, store_item, taken_item
 from .syntax import unparse
 

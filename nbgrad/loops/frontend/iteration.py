@@ -37,7 +37,8 @@ from .array_creation import ArrayCreation
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, TupleExpr
 from .filled_numbers import check_filled
 from .function_table import RANGES
-from .growing_lists import append_item, empty_list, list_items, makes_list, nested_loops
+from .growing_lists import makes_list, nested_loops
+from .list_vectors import append_item, empty_list, list_items
 from .lists_of_rows import RowList, row_list, store_item, type_of_row
 from .live_range_splitting import loop_target_text
 from .record_types import is_record

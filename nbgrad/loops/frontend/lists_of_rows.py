@@ -141,13 +141,13 @@ def put_row(low: Calls, node: ast.AST, rows: RowList, indices: list[Term], item:
 
 
 def type_of_row(low: Iteration | Calls, node: ast.AST, item: ArrayExpr) -> RowType | None:
-    """The type of a tuple or named tuple of numbers, which is a row of an array here; None for other items."""
+    """The type of a list, tuple or named tuple of numbers, which is a row of an array here; None for other items."""
     if not isinstance(item, TupleExpr) or not item.items or not all(isinstance(v, Scalar) for v in item.items):
         return None
     if clash := sorted(set(item.fields) & set(dir(np.ndarray))):
         what = f"the field {clash[0]} of a named tuple in a list, which arrays have as well"
         raise low.source.refuse(node, what, "give it another name")
-    named = item.tuple_class is tuple or bool(item.fields)
+    named = item.tuple_class in (tuple, list) or bool(item.fields)
     return RowType(item.tuple_class, len(item.items)) if named else None
 
 

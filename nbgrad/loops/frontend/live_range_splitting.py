@@ -38,7 +38,8 @@ class NeedsSplitting(Exception):
     `list_of_arrays`: with a tuple for a list, known by where its function is defined and its name; `rows`: with an
     array for a list or comprehension, whose items are its rows, or else it is `refused`; `decided`: with the branches
     that these tests, which are known, choose; `filled`: with an array for a number, the loop that makes it one;
-    `written`: knowing that these parameters are written, of which a copy was made when the function began."""
+    `written`: knowing that these parameters are written, of which a copy was made when the function began; `optional`:
+    with a flag beside a name that holds None until it is set."""
 
     def __init__(
         self,
@@ -55,6 +56,7 @@ class NeedsSplitting(Exception):
         filled: tuple = (),
         copied: tuple = (),
         written: Iterable[str] = (),
+        optional: tuple = (),
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -70,6 +72,7 @@ class NeedsSplitting(Exception):
         self.filled = filled
         self.copied = copied
         self.written = written
+        self.optional = optional
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

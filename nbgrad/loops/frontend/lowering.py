@@ -27,9 +27,9 @@ from .conditional_expressions import evaluate_first, truth
 from .exception_handling import attempt_of, lower_attempt
 from .findings import Findings
 from .function_table import MODULES, refuse_call
-from .growing_lists import append_item
 from .implicit_errors import refuse_unknown_errors
 from .iteration import Iteration
+from .list_vectors import append_item
 from .lists_of_rows import no_items, store_item
 from .live_range_splitting import NeedsSplitting, count_webs
 from .lowering_state import LoweringState
@@ -278,10 +278,12 @@ class Lowering(Results, Iteration):
             self.block_position = statements, k
             if self.at_function_level and isinstance(s, ast.For | ast.While | ast.If):
                 self.copy_before_rebinding(s)
-            begun = len(self.out)
+            begun, standing = len(self.out), frozenset(self.shared.read_only_copies)
+            self.standing_before = standing
             last = self.lower_jumping(s, rest)
             if not last:
                 self.statement(s)
+                self.forget_unnamed(s, standing)
             self.record_location(s, self.out[begun:])
             if last:
                 break

@@ -16,7 +16,7 @@ from ...backends.numba.compile import vectorized_function
 from ...backends.numba.wrapped_functions import is_overloaded, wrapped_function
 from ..custom_rules import rule_of
 from .function_table import WRITING, is_definition, is_known, row_of
-from .growing_lists import append_item
+from .list_vectors import append_item
 from .source import Source
 from .syntax import assigned_pairs, bound_to, first_name, subtrees
 from .wrapped_calls import output_nodes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import sys
 from typing import TYPE_CHECKING
 
@@ -48,12 +49,18 @@ def _why_not_raised(low: Lowering, error: type[Exception], raised: ast.expr | No
     in its module: in that of a program another process, which loads the code, would not find it."""
     if getattr(sys.modules.get(error.__module__), error.__name__, None) is not error or error.__module__ == "__main__":
         return "that is not defined in a file that is imported"
-    if any({"__init__", "__new__"} & set(vars(c)) for c in error.__mro__ if c.__module__ != "builtins"):
-        return "with an __init__ or __new__"
-    if isinstance(raised, ast.Call) and (raised.args or raised.keywords):
-        text = static_value(low, raised.args[0]) if len(raised.args) == 1 and not raised.keywords else None
+    arguments = isinstance(raised, ast.Call) and bool(raised.args or raised.keywords)
+    if arguments:
+        text = static_value(low, raised.args[0]) if len(raised.args) == 1 and not raised.keywords else None  # type: ignore[union-attr]
         if text is None or not isinstance(text.value, str):
             return "with other arguments than one string"
+    if any("__new__" in vars(c) for c in error.__mro__ if c.__module__ != "builtins"):
+        return "with a __new__"
+    if any("__init__" in vars(c) for c in error.__mro__ if c.__module__ != "builtins"):
+        try:
+            inspect.signature(error.__init__).bind(None, *["text"] * arguments)
+        except TypeError:
+            return "with an __init__ that takes other arguments than these"
     return None
 
 

@@ -86,6 +86,8 @@ class Results(Assignments):
         """Bind a returned value to variables that hold it until the end; the tree of these."""
         if isinstance(tree, Static):
             if not self.inlined:
+                if isinstance(node, ast.Name):
+                    self.hold_none_in_flag(node.id)
                 what = f"{described(tree, unparse(node))}, as a result"
                 raise self.source.refuse(node, what, "return numbers, arrays and tuples of them")
             return tree
@@ -110,8 +112,10 @@ class Results(Assignments):
                 if isinstance(previous, Leaf) and previous.view.name in self.shared_results:
                     standing |= self.shared.read_only_copies.pop(previous.view.name, frozenset())  # it is set anew
                     refuse_rounding(self, node, previous.view.name, Leaf(view))
-                    before = len(self.out)
+                    self.forget_original(previous.view.name)
+                    before, written = len(self.out), len(self.shared.written)
                     self.write_elements(node, self.with_lengths_of(node, previous.view.name, view, path), Leaf(view))
+                    del self.shared.written[written:]  # in Python, it is another array
                     stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
                     self.lowered_function.rebinding_stores += [(t, node) for t in stores]
                     self.standing[previous.view.name] = standing

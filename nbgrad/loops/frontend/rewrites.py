@@ -17,6 +17,7 @@ from .array_expressions import FromFunction, Lowered
 from .generators import called_later
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
+from .optional_values import with_flags
 from .structured_control import assignment, contains_jump, flag_assignment, jumps_as_breaks, with_location
 from .syntax import (
     Replaced,
@@ -29,6 +30,7 @@ from .syntax import (
     subtrees,
     unparse,
 )
+from .unset_names import SettingBranchFirst
 
 if TYPE_CHECKING:
     from .source import Source
@@ -80,6 +82,7 @@ class Rewrites:
     decided: dict[tuple, bool] = field(default_factory=dict)
     filled: dict[tuple, tuple[FromFunction, tuple]] = field(default_factory=dict)  # numbers that are arrays
     copied: set[tuple] = field(default_factory=set)  # names that are bound to copies, as a branch alone binds them
+    optional: set[tuple] = field(default_factory=set)  # names that hold None until they are set
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -94,6 +97,7 @@ class Rewrites:
             len(self.decided),
             len(self.filled),
             len(self.copied),
+            len(self.optional),
         )
 
     def add(self, asked: NeedsSplitting) -> bool:
@@ -113,6 +117,8 @@ class Rewrites:
             self.filled[key] = made, place
         elif asked.copied:
             self.copied.add(asked.copied)
+        elif asked.optional:
+            self.optional.add(asked.optional)
         elif asked.decided:
             self.decided |= asked.decided
         elif asked.unrolled:
@@ -140,6 +146,10 @@ def rewritten(
     )
     if lists or rows:
         source.node = source.without_lists(lists - rows, rows)
+    optional = {name for *where, name in rewrites.optional if tuple(where) == source.definition_site}
+    if optional:
+        source.node = with_flags(source.node, optional, source.is_called)
+        source.node = SettingBranchFirst(source.node).visit(source.node)
     site = (*source.definition_site, context)
     loops = {place: items for (*where, place), items in rewrites.written_out.items() if tuple(where) == site}
     if loops:

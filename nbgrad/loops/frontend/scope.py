@@ -36,8 +36,8 @@ from ..ir.terms import (
 from ..ir.type_inference import DTYPES
 from .array_expressions import FromFunction, Leaf, Op, Scalar, Static
 from .element_kinds import element_kind, relied_on_kind
-from .growing_lists import grow_to_size
 from .integer_bounds import IntegerBounds, name_of
+from .list_vectors import grow_to_size
 from .live_range_splitting import NeedsSplitting, VaryingAxis, count_webs
 from .lowering_state import LoweringState
 from .record_types import RecordType

@@ -28,6 +28,7 @@ from ..ir.names import Names
 from .canonical_form import AssignmentsInTests, BuiltinCalls, Lists, LongerFirst, OutArguments, SwapsToTuples
 from .captured_values import CapturedSnapshot, as_it_is, attribute_path, captured_attributes
 from .exception_handling import TryStatements
+from .filled_dictionaries import FilledDictionaries
 from .function_table import DEFINITIONS
 from .generators import check_generators
 from .growing_lists import GrowingLists
@@ -37,7 +38,9 @@ from .local_imports import take_imports
 from .long_expressions import LongExpressions
 from .match_statements import MatchStatements
 from .messages import Messages
+from .named_ranges import NamedRanges
 from .number_types import numpy_type
+from .numpy_spellings import NumpySpellings
 from .print_statements import PrintStatements
 from .scipy_functions import known_ufunc
 from .source_check import lambda_definition, source_changed, source_lines
@@ -120,6 +123,7 @@ class Source:
         self.compiled, njit_options = plain is not function, getattr(function, "targetoptions", {})  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
         node = check_generators(self, BuiltinCalls(self, Names(all_names(node))).visit(node))
+        node = FilledDictionaries().visit(NamedRanges().visit(NumpySpellings(self).visit(node)))
         node = ListStatements().visit(node)
         node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
         self.with_lists: ast.FunctionDef | None = LongerFirst(self).visit(node)

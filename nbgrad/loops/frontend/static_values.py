@@ -68,6 +68,8 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
         outside = low.source.outer_values.get(node.id)
         if isinstance(outside, str) and not low.is_local_name(node.id):
             return Static(outside)
+    if isinstance(node, ast.Attribute) and isinstance(value := low.resolve(node), str):  # of an enumeration
+        return Static(value)
     found = element_type(low, node) or low.function_argument(node) or _written_dtype(low, node)
     return None if found is None else Static(found)
 

@@ -19,7 +19,7 @@ from ..runtime.tape_memory import in_large_pages
 from .captured_values import unsupported_constant
 from .dictionaries import METHODS
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
-from .growing_lists import append_item
+from .list_vectors import append_item
 from .messages import STRING_METHODS
 from .print_statements import prints
 from .syntax import first_name, subtrees
@@ -57,6 +57,8 @@ _INSTEAD = {
     ast.ClassDef: "use numbers, arrays and tuples",
 }
 
+#: What ``in`` may have on its right.
+_CONTAINERS = ast.Tuple, ast.Name, ast.Subscript, ast.Attribute
 _ADVICE = {
     "print": "call it as a statement of its own",
     "np.random": "draw the random numbers before, and pass them as an array, or transform standard ones",
@@ -94,6 +96,7 @@ def check(source: Source, within: tuple = ()) -> None:
     calls = [n for n in nodes if isinstance(n, ast.Call)]
     listed = {id(a) for n in calls for a in (*n.args, *(k.value for k in n.keywords))}
     listed |= {id(n.iter) for n in nodes if isinstance(n, ast.For | ast.comprehension)}
+    listed |= {id(n.elt) for n in nodes if isinstance(n, ast.ListComp | ast.GeneratorExp)}
     listed |= {id(r) for n in nodes if isinstance(n, ast.List | ast.Tuple) and id(n) in listed for r in n.elts}
     listed |= {id(a) for n in calls for a in n.args if isinstance(a, ast.Starred)}
     targets = [t for n in nodes if isinstance(n, ast.Assign) for target in n.targets for t in subtrees(target)]
@@ -142,7 +145,8 @@ class _Check:
         elif isinstance(node, ast.Compare):
             for op, other in zip(node.ops, node.comparators, strict=True):
                 is_none = isinstance(op, ast.Is | ast.IsNot) and isinstance(other, ast.Constant) and other.value is None
-                if not is_none and not (isinstance(op, ast.In | ast.NotIn) and isinstance(other, ast.Tuple | ast.Name)):
+                member = isinstance(op, ast.In | ast.NotIn) and isinstance(other, _CONTAINERS)
+                if not is_none and not member:
                     self.operator(node, op)
         elif isinstance(node, ast.FunctionDef) and node.decorator_list:
             raise refuse(node, "a decorator", "leave it out, or define the function outside")

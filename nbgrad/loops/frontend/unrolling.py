@@ -19,11 +19,12 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, Static, TupleEx
 from .calls import Calls
 from .dictionaries import dictionary_items
 from .function_table import RANGES
-from .growing_lists import is_list
 from .instance_types import InstanceType
 from .known_integers import integer_of
+from .list_vectors import is_list
 from .lists_of_arrays import changed_lists
 from .live_range_splitting import NeedsSplitting
+from .optional_values import may_hold_none
 from .partial_evaluation import static_truth
 from .records import has_instance
 from .rewrites import N, Zipped, can_be_written_out, is_range, place_of, with_numbers
@@ -373,6 +374,13 @@ class Unrolling(Calls):
         loops = [r for r in self.shared.ranges_around if r.known and r.key not in done]
         if asked := [r for r in loops if r.counter in read] or loops:
             raise NeedsSplitting("", unrolled=asked[-1].key)
+
+    def hold_none_in_flag(self, name: str) -> None:
+        """Lower again with a flag beside a name that holds None until it is set, if that is so."""
+        key = (*self.source.definition_site, name)
+        known = key in self.shared.findings.rewrites.optional
+        if not known and may_hold_none(self.source.node, name, self.source.is_called):
+            raise NeedsSplitting(name, optional=key)
 
     def list_of_arrays(self, name: str) -> None:
         """Lower again with a tuple for a list, if `name` is bound to such."""
