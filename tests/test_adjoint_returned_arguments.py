@@ -86,3 +86,26 @@ def in_a_list(x, t):
 def test_a_write_while_a_result_may_be_the_argument_is_refused(f):
     with pytest.raises(TraceError, match=r"a write to an array|a result that is an argument"):
         nb.adjoint(f).value_and_grad(U, 9.0)
+
+
+def test_new_arrays_that_are_reshaped_are_no_arguments():
+    def f(x, t):
+        w = np.kron(np.ones(2), x)
+        w[0] = t
+        return np.sum(w**2)
+
+    with uncompiled():
+        agrees(f, (U, 0.7))
+
+
+def test_matrices_that_become_shorter():
+    def f(x, t):
+        y, z, s = x, x * t, 0.0
+        for _ in range(2):
+            y = y[1:]
+            z = z[:-1, 1:] * t
+            s += np.sum(y**2) + np.sum(z**3)
+        return s
+
+    with uncompiled():
+        agrees(f, (U[:, None] * np.arange(1.0, 5.0), 0.7))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,14 @@ from ..backends.numba.wrapped_functions import is_jitclass
 from ..core.dtypes import convertible, without_subclass
 from ..errors import AttrError, DTypeError, ShapeError
 from .frontend.source import Source
-from .frontend.tuple_arguments import argnum_indices, flatten_by_forms, is_zero_tangent, unflatten
+from .frontend.tuple_arguments import (
+    argnum_indices,
+    flatten_by_forms,
+    is_container,
+    is_zero_tangent,
+    items_of,
+    unflatten,
+)
 from .ir.statements import Function
 
 __all__ = [
@@ -41,8 +49,6 @@ __all__ = [
 
 
 _HINTS = {
-    "dict": " (use a named tuple)",
-    "list": " (pass np.array(...), or a tuple)",
     "tuple": " (make its items arguments of their own, and the tuple inside of the function)",
     "complex": " (pass real and imaginary parts apart)",
     "MaskedArray": " (pass its data, with masked elements set to a number, and the mask)",
@@ -68,11 +74,13 @@ def as_tuple(value: Any) -> tuple:
     return value if isinstance(value, tuple) else (value,)
 
 
-def types_of(args: tuple) -> tuple:
+def types_of(args: Sequence) -> tuple:
     """What decides which code is called: classes, too, since some subclasses of arrays are refused."""
     return tuple([
         (a.__class__, a.dtype, a.ndim) if isinstance(a, np.ndarray)
         else (a.__class__, types_of(a)) if isinstance(a, tuple)
+        else (a.__class__, tuple(a) if isinstance(a, dict) else None, types_of(items_of(a)))
+        if isinstance(a, list | dict)
         else a.__class__
         for a in args
     ])  # fmt: skip
@@ -104,8 +112,8 @@ class DetailedPaths:
 
 
 def _shapes(a: Any) -> Any:
-    """The shape of an array, and those of the arrays in a tuple."""
-    return tuple(map(_shapes, a)) if isinstance(a, tuple) else getattr(a, "shape", None)
+    """The shape of an array, and those of the arrays in a container."""
+    return tuple(map(_shapes, items_of(a))) if is_container(a) else getattr(a, "shape", None)
 
 
 def as_given(given: tuple, bound: tuple) -> bool:

@@ -15,7 +15,7 @@ from .codegen.pure_functions import Pullback, function
 from .frontend.captured_values import CapturedSnapshot
 from .frontend.lowering import lower
 from .frontend.source import Source, source_of
-from .frontend.tuple_arguments import is_static, structure
+from .frontend.tuple_arguments import is_container, is_static, structure
 from .ir.statements import without_prints
 from .planning import plan
 
@@ -78,8 +78,8 @@ class LoopOperator:
 
 
 def without_constants(args: tuple) -> tuple:
-    """The arguments except strings, None and functions, which variants do not take; all if any is a tuple."""
-    if any(isinstance(a, tuple) for a in args):
+    """The arguments except strings, None and functions, which variants do not take; all if any is a container."""
+    if any(map(is_container, args)):
         return args
     return tuple([a for a in args if not is_static(a)])
 

@@ -205,7 +205,10 @@ def common_mask(low: Expressions, node: ast.expr) -> tuple[ArrayExpr, ast.expr] 
 
     if not is_elementwise(node) or len({unparse(n.slice) for n in masked}) != 1:
         return None
-    arrays, mask = [low.array(n.value) for n in masked], low.tree(masked[0].slice)
+    arrays = [low.array(n.value) for n in masked]
+    if None in arrays:
+        return None
+    mask = low.tree(masked[0].slice)
     if any(a is None or a.rank != mask.rank for a in arrays) or relied_on_kind(low, mask) != "bool":
         return None
     return mask, without_mask(low, node, unparse(masked[0].slice))

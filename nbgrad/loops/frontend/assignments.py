@@ -71,9 +71,8 @@ class Assignments(TupleAssignments):
             return
         if isinstance(target, ast.Subscript):
             if dictionary_of(self, target.value) is not None:
-                what = f"{unparse(target)}, an item of a dictionary, which is set"
-                instead = "make it in one place, and only read and set its items, by keys that are written there"
-                raise self.source.refuse(s, what, f"{instead}; or use a variable for each")
+                instead = "make it in one place, and only read and set items, by keys that are written there"
+                raise self.source.refuse(s, f"{unparse(target)}, an item of a dictionary, which is set", instead)
             index = self.array_index(target)
             if index is not None:
                 self.scatter_elements(target, index, value)
@@ -157,13 +156,16 @@ class Assignments(TupleAssignments):
         read.ctx = ast.Load()
         value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
         view = self.array(s.target)
+        if isinstance(s.target, ast.Subscript) and dictionary_of(self, s.target.value) and self.tree(read).rank:
+            view = self.view(read)
+            self.check_writable(s, view)
         if view is not None and self.is_list(Leaf(view)):
             raise self.source.refuse(s, f"a list in {unparse(value)}", "use np.array of it")
         if view is not None:
             tree, before = self.tree(value), len(self.out)
             self.forget_unnamed(s, self.standing_before)
             self.write(s.target, view, tree)
-            mark_bound(self, s.target.id)  # type: ignore[union-attr]
+            mark_bound(self, getattr(s.target, "id", ""))
             error = self.source.refuse(s, "an array of integers that floats are added to in place", "make it of floats")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store) and t.array == view.name]
             self.lowered_function.refilled_arrays += [
@@ -214,6 +216,7 @@ class Assignments(TupleAssignments):
     def bind_scalar(self, s: ast.stmt, name: str, value: Term) -> None:
         """Set a scalar."""
         if name in self.arrays or name in self.uncertain_arrays or name in self.tuples:
+            self.may_differ_by_iteration()
             self.split_if_reused(name)
             raise self.source.refuse(s, f"{name} becomes a number and was an array or tuple", "use another name")
         variable = self.local(ast.Name(name, ast.Store()))

@@ -33,7 +33,7 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, Tup
 from .captured_values import unsupported_constant
 from .chosen_items import chosen_item
 from .comparisons import require_known
-from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, keyword_items, lasting
+from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, item_of_loop, keyword_items, lasting
 from .expressions import Expressions
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
 from .generators import check_argument
@@ -83,7 +83,7 @@ class Calls(Expressions):
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         """Lower a call in an expression; `hint` is the name for a new array."""
         node = self.method_of_generator(self.with_chosen_function(self.expand_starred(node)))
-        if (item := dictionary_method(self, node)) is not None:
+        if (item := item_of_loop(self, node) or dictionary_method(self, node)) is not None:
             return item
         if (chosen := chosen_item(self, node)) is not None:
             return self.tree_or_static(chosen)

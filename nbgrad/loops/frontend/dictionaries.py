@@ -15,6 +15,7 @@ from ..ir.terms import Constant
 from .array_expressions import ArrayExpr, FromFunction, Leaf, Lowered, Op, Scalar, Static, TupleExpr
 from .messages import Message
 from .record_types import is_record
+from .rewrites import item_of_dictionary
 from .syntax import bound_to, unparse
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from .scope import Scope
 
 __all__ = ["METHODS", "Dictionary", "dictionary_display", "dictionary_items", "dictionary_method", "dictionary_of",
-           "display_items", "item_of", "keyword_items", "known_key", "lasting"]  # fmt: skip
+           "display_items", "item_of", "item_of_loop", "keyword_items", "known_key", "lasting"]  # fmt: skip
 
 
 #: The methods of dictionaries that are known.
@@ -38,13 +39,31 @@ class Dictionary:
 
 
 def dictionary_of(low: Scope, node: ast.expr) -> Dictionary | None:
-    """The dictionary that a name is bound to; None for other expressions."""
-    static = None
+    """The dictionary that a name is bound to, or that is an item of another one or of a tuple; None for others."""
+    static: object = None
     if isinstance(node, Lowered):
         static = node.lowered_tree
+    elif isinstance(node, ast.Subscript):
+        static = _known_item(low, node)
     elif isinstance(node, ast.Name) and bound_to(node) is None:
         static = low.string_of(node.id)
     return static.value if isinstance(static, Static) and isinstance(static.value, Dictionary) else None
+
+
+def _known_item(low: Scope, node: ast.Subscript) -> object:
+    """The item of a dictionary, or of a tuple in one or with a name, by a constant; None for other expressions."""
+    held = dictionary_of(low, node.value)
+    if held is not None:
+        return held.items.get(known_key(low, node.slice) or "")
+    items: object = ()
+    if isinstance(node.value, ast.Subscript):
+        items = getattr(_known_item(low, node.value), "items", ())
+    elif isinstance(node.value, ast.Name) and (pack := low.tuple_of(node.value)) is not None:
+        items = pack.items
+    match node.slice:
+        case ast.Constant(int(k)) if isinstance(items, tuple | list) and k < len(items):
+            return items[k]
+    return None
 
 
 def dictionary_display(low: Expressions, node: ast.expr) -> Static | None:
@@ -68,14 +87,18 @@ def display_items(low: Expressions, node: ast.expr) -> list[tuple[str | None, as
         case ast.Dict(keys=keys, values=values):
             names = [str(k.value) if isinstance(k, ast.Constant) else None for k in keys]
             return list(zip(names, values, strict=True))
-        case ast.Call(func=ast.Name() as function, args=[], keywords=keywords) if low.function_of(function) is dict:
-            return [(k.arg, k.value) for k in keywords]
+        case ast.Call(ast.Name() as function, args, keywords) if low.function_of(function) is dict and len(args) < 2:
+            return [*((None, a) for a in args), *((k.arg, k.value) for k in keywords)]
+        case ast.Call(ast.Attribute(owner, "copy"), [], []) if dictionary_of(low, owner) is not None:
+            return [(None, owner)]
     return None
 
 
 def _require_one_array(low: Expressions, node: ast.expr, tree: ArrayExpr) -> None:
     """Refuse an array or record whose name may be bound to another one while the dictionary holds it."""
     if not is_record(tree) and (not tree.rank or not isinstance(tree, Leaf) or tree.fresh):
+        return
+    if isinstance(node, ast.Subscript) and dictionary_of(low, node.value) is not None:  # which does not change
         return
     name = node.id if isinstance(node, ast.Name) else ""
     sets = low.stores.count(name) + (name in low.source.signature.parameters)
@@ -174,6 +197,14 @@ def dictionary_method(low: Calls, node: ast.Call) -> ArrayExpr | None:
     if takes and isinstance(owner, ast.Name):
         low.string_bindings[owner.id] = Dictionary({k: t for k, t in dictionary.items.items() if k != key})
     return dictionary.items[key]
+
+
+def item_of_loop(low: Expressions, node: ast.expr) -> ArrayExpr | None:
+    """What ``item_of_dictionary(p.items(), k)`` stands for; None for other expressions."""
+    match node:
+        case ast.Call(args=[iterable, ast.Constant(int(k))]) if bound_to(node.func) is item_of_dictionary:
+            return (dictionary_items(low, iterable) or [])[k]
+    return None
 
 
 def dictionary_items(low: Expressions, node: ast.expr) -> list[ArrayExpr] | None:

@@ -12,7 +12,7 @@ from typing import Any
 from ...core.source_text import identifier
 from ...errors import TraceError
 from ..ir.names import RESERVED, Names, nfkc_name
-from ..ir.statements import Assign, Block, Check, Function, If
+from ..ir.statements import Assign, Block, Check, Function, If, walk, writes
 from ..ir.terms import FALSE, ONE, TRUE, Compare, Constant, Length, Logical, Term, Unary, Variable, variables
 from ..ir.type_inference import IntegerExpected, infer
 from ..runtime.tape_memory import in_large_pages
@@ -24,6 +24,7 @@ from .array_expressions import (
     form_of,
 )
 from .conditional_expressions import evaluate_first, truth
+from .dictionaries import Dictionary
 from .exception_handling import attempt_of, lower_attempt
 from .findings import Findings
 from .function_table import MODULES, refuse_call
@@ -49,7 +50,7 @@ from .source import Source
 from .static_values import GeneratorArgument, static_text
 from .structured_control import always_jumps, contains_jump, falls_through, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
-from .tuple_arguments import StaticArgument
+from .tuple_arguments import Keys, StaticArgument
 from .unset_names import initial_values, read_before_set
 from .views_without_axes import resolve_views_without_axes
 from .wrapped_calls import lower_wrapped
@@ -151,7 +152,11 @@ def _lower_once(
             static = lowering.numbered_if(p in source.numbered, static)
             lowering.bind_parameter(lowering, p, static, source.node)
         elif isinstance(pack, list):
-            lowering.tuples[p] = lowering.parameter_tuple(pack)
+            made = lowering.parameter_tuple(pack)
+            if isinstance(made, Static):
+                lowering.bind_parameter(lowering, p, made, source.node)
+            else:
+                lowering.tuples[p] = made
     given: Block = [
         Check(
             Compare(("!=",), (Length(n, d), ONE)), f"{program.name}: axis {d} of {n} must have length 1", "ValueError"
@@ -174,7 +179,7 @@ def _lower_once(
     for name, refusal in state.read_above.items():
         if program.ranks.get(name):
             raise refusal
-    program.body[:0] = initial_values(program.body, program.parameters)
+    program.body[:0] = initial_values(program.body, program.parameters, state.left_out)
     check_orders(program, lowering.shared)
     resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups)
     resolve_views_without_axes(program, state)
@@ -198,8 +203,8 @@ class Lowering(Results, Iteration):
     def wrapped_call(self, node: ast.Call, called: object) -> ArrayExpr | None:
         return lower_wrapped(self, node, called)
 
-    def parameter_tuple(self, pack: list) -> Pack:
-        """A parameter that is a tuple, from the parameters that hold its items."""
+    def parameter_tuple(self, pack: list) -> Pack | Static:
+        """A parameter that is a tuple, list or dictionary, from the parameters that hold its items."""
         f = self.lowered_function
 
         def item(n: Any) -> Any:
@@ -214,7 +219,10 @@ class Lowering(Results, Iteration):
 
         if isinstance(pack[0], RecordType):
             return record_parameter(pack[0], list(map(item, pack[1:])))
-        return Pack(tuple(map(item, pack[1:])), pack[0])
+        made = Pack(tuple(map(item, pack[1:])), tuple if isinstance(pack[0], Keys) else pack[0])
+        if isinstance(pack[0], Keys):
+            return Static(Dictionary(dict(zip(pack[0], self.several(made).items, strict=True))))
+        return made
 
     # Statements.
 
@@ -285,10 +293,20 @@ class Lowering(Results, Iteration):
                 self.statement(s)
                 self.forget_unnamed(s, standing)
             self.record_location(s, self.out[begun:])
-            if last:
+            if last or (not first and self.always_raises(begun)):
                 break
         lowered, self.out = self.out, saved
         return lowered
+
+    def always_raises(self, begun: int) -> bool:
+        """Whether a statement raises an error in any case; what it emitted after that error is left out then: Python's
+        compiler would leave it out, but not what the reverse sweep makes of it."""
+        errors = (k for k, t in enumerate(self.out[begun:], begun) if isinstance(t, Check) and t.test is TRUE)
+        if (at := next(errors, None)) is None:
+            return False
+        self.shared.left_out |= {n for t in walk(self.out[at + 1 :]) for n in writes(t)}
+        del self.out[at + 1 :]
+        return True
 
     def lower_jumping(self, s: ast.stmt, rest: list[ast.stmt]) -> bool:
         """Lower `s` together with the `rest` of its block if it is or contains a jump; whether it did."""

@@ -84,6 +84,7 @@ class LoweringState:
     sources: dict[Callable, Source] = field(default_factory=dict)  # of called functions
     attempts: list[Attempt] = field(default_factory=list)  # the bodies of try around what is being lowered
     error_classes: dict[str, type] = field(default_factory=dict)  # of errors that are not Python's, by their names here
+    left_out: set[str] = field(default_factory=set)  # names that statements set which are never reached
     top: Block | None = None  # the outermost block
     current: list[ast.stmt] = field(default_factory=list)  # the statement of it that is being lowered, and what follows
 

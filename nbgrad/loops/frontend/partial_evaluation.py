@@ -14,7 +14,7 @@ from ..ir.terms import Compare, Logical, Term, Unary, Variable
 from ..runtime.products import large_product, large_triangle
 from .array_expressions import ArrayExpr, Static
 from .classes import is_instance
-from .dictionaries import dictionary_of
+from .dictionaries import dictionary_of, known_key
 from .element_types import element_type
 from .function_table import holds_bools, holds_floats
 from .messages import Message
@@ -127,6 +127,13 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return _ARITHMETIC[type(op)](a, b)
         case ast.Call() if (value := string_method(low, node)) is not None:
             return value
+        case ast.Call(ast.Attribute(owner, "get"), [key, *default], []) if (
+            held := dictionary_of(low, owner)
+        ) is not None:
+            item = held.items.get(known_key(low, key) or "")
+            if item is None:
+                return _constant(low, default[0]) if default else None
+            return _known_text(item) if isinstance(item, Static) else _UNKNOWN
         case ast.Attribute(value=owner, attr="kind") if (found := element_type(low, owner)) is not None:  # type: ignore[arg-type]
             unsigned = found.array in low.lowered_function.unsigned
             return "u" if unsigned else {float: "f", int: "i", bool: "b"}.get(found.cast, _UNKNOWN)  # type: ignore[call-overload]

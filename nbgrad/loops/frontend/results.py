@@ -60,6 +60,8 @@ class Results(Assignments):
         self.shared_results: set[str] = set()  # arrays created for the results of several returns
         self.returns = sum(isinstance(n, ast.Return) for n in subtrees(source.node))
         self.returned_flag = ""
+        #: The variables and arrays that were there when this function was called.
+        self.made_before = frozenset(self.lowered_function.ranks) if self.returns > 1 else frozenset[str]()
 
     def lower_return(self, s: ast.Return) -> None:
         """Lower a return: bind its value to the variables of the results."""
@@ -103,7 +105,7 @@ class Results(Assignments):
             if isinstance(tree, SelectExpr) and self.owns(tree):
                 tree = copy_of_values(tree)  # nothing writes it afterwards
             view = self.view_of(tree, node, "result")
-            own = not isinstance(tree, Leaf) or tree.fresh or view.name in self.owners.values()
+            own = not isinstance(tree, Leaf) or tree.fresh or self.storage_of(view.name) not in self.made_before
             standing = self.stands_for(Leaf(view, True)) | self.caller_may_have(view.name)
             if self.returns > 1 and self.returns_differ(path):
                 caller_has = self.inlined and not own  # beside arrays that are new

@@ -42,6 +42,7 @@ __all__ = [
     "can_be_written_out",
     "decided_test",
     "is_range",
+    "item_of_dictionary",
     "items_of_loop",
     "place_of",
     "rewritten",
@@ -221,6 +222,17 @@ def decided_test(test: object, holds: bool) -> None:
     """Stands for a test that is known, before the branch that it chooses. (Source that is lowered has it, only.)"""
 
 
+def item_of_dictionary(iterable: object, k: int) -> None:
+    """Stands for an item of a loop over ``p.items()`` and the like that is written out."""
+
+
+def _of_dictionary(iterable: ast.expr) -> bool:
+    match iterable:
+        case ast.Call(ast.Attribute(ast.Name() | ast.Subscript(), "keys" | "values" | "items"), [], []):
+            return True
+    return False
+
+
 class _Decide(Transformer):
     """Leaves of tests that are known the branches that they choose; `decided` has their outcomes by their places."""
 
@@ -261,7 +273,8 @@ def _has_items(iterable: ast.expr) -> bool:
             return lower is None or (isinstance(lower, ast.Constant) and type(lower.value) is int)
         case ast.Subscript(slice=ast.Slice()):
             return False
-    return isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple | ast.List | Lowered)
+    plain = isinstance(iterable, ast.Name | ast.Attribute | ast.Subscript | ast.Tuple | ast.List | Lowered)
+    return plain or _of_dictionary(iterable)
 
 
 def _is_stable(node: ast.expr) -> bool:
@@ -269,7 +282,7 @@ def _is_stable(node: ast.expr) -> bool:
     match node:
         case ast.Tuple(elts=items) | ast.List(elts=items):
             return all(map(_is_stable, items))
-    return isinstance(node, ast.Name | ast.Attribute | ast.Constant)
+    return isinstance(node, ast.Name | ast.Attribute | ast.Constant) or _of_dictionary(node)
 
 
 def _named(iterable: ast.expr, names: Names, named: list[tuple[ast.expr, ast.expr]]) -> ast.expr:
@@ -378,6 +391,9 @@ def _item(iterable: ast.expr, k: int) -> ast.expr:
     match iterable:
         case ast.Call(func=ast.Name("enumerate"), args=[inner]):
             return ast.Tuple([number_node(k), _item(inner, k)], ast.Load())
+        case ast.Call() if _of_dictionary(iterable):
+            function = bound_name(item_of_dictionary, "item")
+            return ast.Call(function, [copy_tree(iterable), ast.Constant(k)], [])
         case ast.Call(args=operands):  # zip
             return ast.Tuple([_item(x, k) for x in operands], ast.Load())
         case ast.Subscript(value=whole, slice=ast.Slice(lower=lower)):

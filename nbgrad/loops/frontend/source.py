@@ -21,7 +21,7 @@ import numpy as np
 from ...backends.numba.generated_module import is_generated
 from ...backends.numba.jitclasses import instance_type
 from ...backends.numba.wrapped_functions import address_of_c_function, uncached
-from ...core.source_text import lines_of, parsed
+from ...core.source_text import identifier, lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted
 from ..ir.names import Names
@@ -47,7 +47,7 @@ from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse
 from .subset_check import OTHER_UFUNC, check
 from .syntax import all_names, bound_to, copy_tree, subtrees, too_deep
-from .tuple_arguments import StaticArgument
+from .tuple_arguments import Keys, StaticArgument
 from .unset_names import SettingBranchFirst
 
 __all__ = ["Source", "source_of"]
@@ -209,7 +209,8 @@ class Source:
         def named(name: str, form: Any) -> Packed:
             if form is None or isinstance(form, StaticArgument):
                 return form or name
-            labels = getattr(form[0], "_fields", ()) or range(len(form[1]))
+            keys = [identifier(k) for k in form[0]] if isinstance(form[0], Keys) else ()
+            labels = keys or getattr(form[0], "_fields", ()) or range(len(form[1]))
             inner = zip(labels, form[1], strict=True)
             return [
                 form[0],

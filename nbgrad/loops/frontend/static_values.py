@@ -14,7 +14,7 @@ import numpy as np
 from ...core.source_text import constant_source
 from .array_expressions import Lowered, Static
 from .chosen_items import chosen_item
-from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of, known_key
+from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of, item_of_loop, known_key
 from .element_types import ElementType, element_type
 from .lists_of_rows import RowList
 from .messages import STRING_METHODS, Message, method_of_string
@@ -50,6 +50,8 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
     """The string, None, function or type that an expression is; None for anything else."""
     if isinstance(text := string_method(low, node), str):
         return Static(text)
+    if (item := item_of_loop(low, node)) is not None:
+        return item if isinstance(item, Static) else None
     if isinstance(node, ast.Dict | ast.Call) and (dictionary := dictionary_display(low, node)) is not None:
         return dictionary
     if isinstance(node, Lowered):
@@ -59,6 +61,8 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
     if isinstance(node, ast.Subscript) and (held := dictionary_of(low, node.value)) is not None:
         item = item_of(low, node, held)
         return item if isinstance(item, Static) else None
+    if isinstance(node, ast.Subscript) and (held := dictionary_of(low, node)) is not None:  # of a tuple
+        return Static(held)
     if (chosen := chosen_item(low, node)) is not None:
         return static_value(low, chosen)
     if isinstance(node, ast.Name):

@@ -240,7 +240,7 @@ class _Check:
             known = known or name in METHODS
             known = known or not any(hasattr(t, name) for t in (np.ndarray, list, str))  # perhaps of a jitclass
         self.number_of_arguments(node, called)
-        known = known or (called is dict and not node.args)
+        known = known or (called is dict and len(node.args) < 2)
         known = known or (isinstance(getattr(called, "__self__", None), dict) and node.func.attr == "get")  # type: ignore[attr-defined]
         error = isinstance(called, type) and issubclass(called, BaseException)
         if not known and not error and not self.own(node, called):

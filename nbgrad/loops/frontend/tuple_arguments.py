@@ -1,18 +1,19 @@
-"""Tuple arguments: flatten tuples for generated functions, and nest gradients like the arguments.
+"""Arguments that are tuples, lists and dictionaries: flatten them for generated functions, nest gradients like them.
 
-Each item of a tuple is an argument of the generated function. Strings, None and functions are not passed to it: they
+Each item is an argument of the generated function. Strings, None and functions are not passed to it: they
 decide which branches are lowered, and which functions are called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from ...core.source_text import constant_source
 from ...errors import AttrError, DTypeError
 from .instance_types import InstanceType, as_direction, is_instance, number_parameters, type_of_instance
 from .number_types import is_number_type
@@ -20,14 +21,17 @@ from .record_types import RecordType, is_record_argument, record_type
 
 __all__ = [
     "Form",
+    "Keys",
     "StaticArgument",
     "Structure",
     "argnum_indices",
     "fields_of",
     "flatten_by_forms",
     "has_bools",
+    "is_container",
     "is_static",
     "is_zero_tangent",
+    "items_of",
     "structure",
     "unflatten",
 ]
@@ -45,8 +49,16 @@ class StaticArgument:
         object.__setattr__(self, "type", type(self.value))
 
 
-#: The form of an argument: of a tuple or structured array, its type and the forms of its items; of a static one, its
-#: value; else None.
+#: Each number in a list is an argument of the generated function: of more than these an array is asked for.
+_MANY = 64
+
+
+class Keys(tuple[str, ...]):
+    """The keys of a dictionary, in its order, in place of its type."""
+
+
+#: The form of an argument: of a tuple, list or structured array, its type and the forms of its items; of a dictionary,
+#: its keys and these; of a static one, its value; else None.
 Form = tuple | StaticArgument | None
 
 
@@ -58,17 +70,27 @@ def is_static(a: Any, bools: bool = False) -> bool:
     return isinstance(a, str | None) or function or is_number_type(a) or (bools and isinstance(a, bool))
 
 
-def has_bools(args: tuple) -> bool:
-    """Whether there is a bool among the arguments, in tuples too."""
-    return any(isinstance(a, bool) or (isinstance(a, tuple) and has_bools(a)) for a in args)
+def is_container(a: Any) -> bool:
+    """Whether an argument is a tuple, list or dictionary, whose items are arguments of the generated function."""
+    return isinstance(a, tuple | list | dict)
+
+
+def items_of(a: tuple | list | dict) -> list:
+    """The items of a container, in its order."""
+    return list(a.values()) if isinstance(a, dict) else list(a)
+
+
+def has_bools(args: Iterable) -> bool:
+    """Whether there is a bool among the arguments, in tuples and the like too."""
+    return any(isinstance(a, bool) or (is_container(a) and has_bools(items_of(a))) for a in args)
 
 
 def structure(
     name: str, names: Sequence[str], args: tuple, bools: bool = False, integers: Collection[str] = ()
 ) -> Structure | None:
-    """The structure of the arguments of the function `name` with parameters `names`; None if no argument is a tuple or
-    static. `bools`: bools are static, and so are the `integers`."""
-    nested = any(isinstance(a, tuple) or is_static(a, bools) or is_record_argument(a) or is_instance(a) for a in args)
+    """The structure of the arguments of the function `name` with parameters `names`; None if no argument is a
+    container or static. `bools`: bools are static, and so are the `integers`."""
+    nested = any(is_container(a) or is_static(a, bools) or is_record_argument(a) or is_instance(a) for a in args)
     if len(names) != len(args) or not (nested or integers):
         return None
     pairs = zip(names, args, strict=True)
@@ -91,7 +113,7 @@ def argnum_indices(name: str, argnums: int | tuple[int, ...], names: Sequence[st
 
 def is_zero_tangent(direction: Any) -> bool:
     """Whether a tangent is None or zero, as it must be for what is not a float."""
-    return direction is None or (not isinstance(direction, tuple | list | str) and not np.any(direction))
+    return direction is None or (not (is_container(direction) or isinstance(direction, str)) and not np.any(direction))
 
 
 @dataclass(frozen=True)
@@ -235,7 +257,7 @@ class Structure:
 def _memory(form: Form, a: Any, flat: Iterator[str]) -> Iterator[tuple[np.ndarray | np.void, set[str]]]:
     """The arrays and records of an argument in this form, each with the parameters that are made of it."""
     if isinstance(form, tuple) and not isinstance(form[0], RecordType):
-        for inner, part in zip(form[1], a, strict=True):
+        for inner, part in zip(form[1], items_of(a), strict=True):
             yield from _memory(inner, part, flat)
         return
     mine = [next(flat) for _ in _floats(form, a)]
@@ -259,7 +281,14 @@ def _form(a: Any, bools: bool) -> Form:
         return StaticArgument(a)
     if is_record_argument(a) or is_instance(a):
         return _record_form(type_of_instance(a) if is_instance(a) else record_type(a))
-    return (type(a), tuple([_form(part, bools) for part in a])) if isinstance(a, tuple) else None
+    if not is_container(a):
+        return None
+    if isinstance(a, dict) and (wrong := next((k for k in a if not isinstance(k, str)), None)) is not None:
+        raise DTypeError(f"adjoint: a dictionary with the key {wrong!r} was given; its keys must be strings")
+    if isinstance(a, list) and len(a) > _MANY and all(isinstance(x, int | float) for x in a):
+        raise DTypeError(f"adjoint: a list of {len(a)} numbers was given; pass np.array(...) of so many")
+    kind = Keys(a) if isinstance(a, dict) else list if isinstance(a, list) else type(a)
+    return kind, tuple([_form(part, bools) for part in items_of(a)])
 
 
 def _record_form(record: RecordType) -> Form:
@@ -273,7 +302,7 @@ def _floats(form: Form, a: Any) -> list[bool]:
         parts = zip(record._fields, form[1], strict=True)
         return [x for n, f in parts for x in ([record.is_float(n)] if f is None else _floats(f, None))]
     if isinstance(form, tuple):
-        return [x for f, part in zip(form[1], a, strict=True) for x in _floats(f, part)]
+        return [x for f, part in zip(form[1], items_of(a), strict=True) for x in _floats(f, part)]
     return [_is_float(x) for x in _leaves(form, a)]
 
 
@@ -290,7 +319,7 @@ def _write_back(form: Form, a: Any, values: Iterator, modified: set[str]) -> Non
             else:
                 _write_back(inner, record.part(a, name), values, modified)
     elif isinstance(form, tuple):
-        for inner, part in zip(form[1], a, strict=True):
+        for inner, part in zip(form[1], items_of(a), strict=True):
             _write_back(inner, part, values, modified)
 
 
@@ -305,8 +334,15 @@ def _leaves(form: Form, a: Any) -> list[Any]:
     if isinstance(record := form[0], RecordType):
         parts = zip(record._fields, form[1], strict=True)
         return [x for n, f in parts for x in _leaves(f, record.field(a, n))]
-    if not isinstance(a, tuple) or len(a) != len(form[1]):
-        raise AttrError(f"adjoint: a tuple of {len(form[1])} expected, like the argument or result, got {a!r}")
+    if isinstance(keys := form[0], Keys):
+        if not isinstance(a, dict) or set(a) != set(keys):
+            raise AttrError(
+                f"adjoint: a dictionary with the keys {', '.join(keys)} expected, like the argument, got {a!r}"
+            )
+        return [x for k, f in zip(keys, form[1], strict=True) for x in _leaves(f, a[k])]
+    if not isinstance(a, tuple | list) or len(a) != len(form[1]):
+        kind = "list" if keys is list else "tuple"
+        raise AttrError(f"adjoint: a {kind} of {len(form[1])} expected, like the argument or result, got {a!r}")
     return [x for f, part in zip(form[1], a, strict=True) for x in _leaves(f, part)]
 
 
@@ -328,7 +364,7 @@ def _nest_floats(form: Form, a: Any, flat: Iterator) -> Any:
             elif inner is not None and (part := _nest_floats(inner, a[name], flat)) is not None:
                 record.put(gradient, name, part)
         return gradient
-    return _of(form, [_nest_floats(f, part, flat) for f, part in zip(form[1], a, strict=True)])
+    return _of(form, [_nest_floats(f, part, flat) for f, part in zip(form[1], items_of(a), strict=True)])
 
 
 def _holds_numbers(form: Form) -> bool:
@@ -340,7 +376,8 @@ def _holds_numbers(form: Form) -> bool:
 def _written_leaves(form: Form, name: str) -> list[str]:
     if not isinstance(form, tuple):
         return [name] if form is None else []
-    return [x for k, inner in enumerate(form[1]) for x in _written_leaves(inner, f"{name}[{k}]")]
+    labels = map(constant_source, form[0]) if isinstance(form[0], Keys) else range(len(form[1]))
+    return [x for k, inner in zip(labels, form[1], strict=True) for x in _written_leaves(inner, f"{name}[{k}]")]
 
 
 def _written_floats(form: Form, a: Any, flat: Iterator[str], classes: dict[str, type]) -> str:
@@ -348,17 +385,23 @@ def _written_floats(form: Form, a: Any, flat: Iterator[str], classes: dict[str, 
     if not isinstance(form, tuple):
         return next(flat) if form is None and _is_float(a) else "None"
     kind, forms = form
-    items = "".join(f"{_written_floats(f, part, flat, classes)}, " for f, part in zip(forms, a, strict=True))
+    parts = [_written_floats(f, part, flat, classes) for f, part in zip(forms, items_of(a), strict=True)]
+    if isinstance(kind, Keys):
+        return f"{{{', '.join(f'{constant_source(k)}: {x}' for k, x in zip(kind, parts, strict=True))}}}"
+    items = "".join(f"{x}, " for x in parts)
     if not hasattr(kind, "_fields"):
-        return f"({items})"
+        return f"[{items}]" if kind is list else f"({items})"
     name = next((n for n, known in classes.items() if known is kind), f"T{len(classes)}")
     classes[name] = kind
     return f"{name}({items})"
 
 
 def _of(form: tuple, items: list) -> Any:
-    """A tuple or named tuple of `items`."""
-    return form[0](*items) if hasattr(form[0], "_fields") else tuple(items)
+    """A container in this form of `items`."""
+    kind = form[0]
+    if isinstance(kind, Keys):
+        return dict(zip(kind, items, strict=True))
+    return kind(*items) if hasattr(kind, "_fields") else list(items) if kind is list else tuple(items)
 
 
 def unflatten(form: Form, flat: Iterator) -> Any:

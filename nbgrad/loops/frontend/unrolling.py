@@ -17,7 +17,7 @@ from ..ir.statements import Assign, walk
 from ..ir.terms import TRUE, ZERO, Term, Variable, integer
 from .array_expressions import ArrayExpr, Leaf, Lowered, Scalar, Static, TupleExpr, all_scalars, lowered_from
 from .calls import Calls
-from .dictionaries import dictionary_items
+from .dictionaries import dictionary_items, dictionary_of
 from .function_table import RANGES
 from .instance_types import InstanceType
 from .known_integers import integer_of
@@ -98,6 +98,8 @@ class Unrolling(Calls):
                 iterable.args = [self.with_tuples_lowered(a) for a in args]
             case ast.Call() if self.function_of(iterable.func) in SPLITS or self.callee(iterable) is not None:
                 return lowered_from(self.tree(iterable), iterable)
+            case ast.Subscript(value=owner) if dictionary_of(self, owner) is not None:
+                return lowered_from(self.tree(iterable), iterable)
             case ast.Subscript(value=ast.Tuple() | ast.List() | ast.Call() as value, slice=ast.Slice()):
                 iterable = copy.copy(iterable)
                 iterable.value = self.with_tuples_lowered(value)
@@ -118,6 +120,8 @@ class Unrolling(Calls):
             return tree.items
         if isinstance(node, ast.Tuple | ast.List) or self.plain_tuple(node) is not None:
             return self.tree(node).items  # type: ignore[attr-defined]
+        if isinstance(node, ast.Subscript) and dictionary_of(self, node.value) and dictionary_of(self, node) is None:
+            return getattr(self.tree(node), "items", None)
         if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice):
             held = getattr(node.value, "lowered_tree", None)
             if isinstance(node.value, ast.Tuple | ast.List):
@@ -259,8 +263,8 @@ class Unrolling(Calls):
 
     def value_before_loop(self, s: ast.For, tree: ArrayExpr, moved: set[str]) -> ArrayExpr:
         """An item of an unrolled loop, with the value that it has before the loop."""
-        if isinstance(getattr(tree, "tuple_class", None), InstanceType):  # which is the same during the loop
-            return tree
+        if isinstance(getattr(tree, "tuple_class", None), InstanceType) or isinstance(tree, Static):
+            return tree  # which is the same during the loop
         if isinstance(tree, TupleExpr):
             return TupleExpr([self.value_before_loop(s, t, moved) for t in tree.items], tree.tuple_class)
         if isinstance(tree, Leaf) and self.storage_of(tree.view.name) in moved:

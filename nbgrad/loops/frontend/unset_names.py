@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ...errors import TraceError
-from ..ir.statements import Assign, Block, terms_of, walk
+from ..ir.statements import Assign, Block, terms_of, walk, writes
 from ..ir.terms import ZERO, reads
 from .syntax import Transformer, children, stored_names, subtrees
 
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["SettingBranchFirst", "initial_values", "is_set_below", "read_before_set", "refused_as_array"]
 
 
-def initial_values(body: Block, parameters: Sequence[str]) -> list[Assign]:
-    """Initial values for the variables of a lowered function that are read above of where they are set."""
-    later = {s.name for s in walk(body) if isinstance(s, Assign)} - {*parameters}
+def initial_values(body: Block, parameters: Sequence[str], left_out: set[str]) -> list[Assign]:
+    """Initial values for the variables of a lowered function that are read above of where they are set, or that only
+    statements set that are `left_out`."""
+    set_by_others = {n for s in walk(body) if not isinstance(s, Assign) for n in writes(s)}
+    later = ({s.name for s in walk(body) if isinstance(s, Assign)} | (left_out - set_by_others)) - {*parameters}
     values: list[Assign] = []
     for s in walk(body):
         above = sorted(reads(*terms_of(s)) & later)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from ..ir.affine import offset
 from ..ir.names import called
 from ..ir.statements import Alloc, Assign, Grow, If, mentioned, walk, writes
-from ..ir.terms import ONE, ZERO, Compare, Constant, Length, Term, Variable
+from ..ir.terms import ONE, ZERO, Call, Compare, Constant, Length, Term, Variable
 from .array_expressions import ArrayExpr, Elementwise, Leaf, copy_of_values
 from .element_kinds import sample_element
 from .integer_bounds import name_of
@@ -145,8 +145,7 @@ def _make_room(low: Scope, node: ast.AST, name: str, d: int, length: Term) -> No
     assert isinstance(size, Variable)
     most, bound = bounds.get(size.name), low.constant_upper_bound(length)
     if most is not None and bound is not None:
-        base, more = offset(bound)
-        if base is most and more <= 0:
+        if _is_within(bound, most):
             return
         if most.named & bound.named:  # it becomes longer and longer
             raise _grows(low, node, name, d)
@@ -157,6 +156,12 @@ def _make_room(low: Scope, node: ast.AST, name: str, d: int, length: Term) -> No
     if most is not None:  # from which the sizes of other arrays may have been computed
         raise _grows(low, node, name, d)
     low.emit(If(Compare((">",), (size, Length(name, 0))), [Grow(name, size)], []))
+
+
+def _is_within(bound: Term, most: Term) -> bool:
+    """Whether a bound is at most the length `most`: less some number, or ``max(most - 1, 0)``, as slices have it."""
+    parts = bound.operands if isinstance(bound, Call) and bound.function.value is max else (bound,)
+    return all((base is most or base is None) and more <= 0 for base, more in map(offset, parts))
 
 
 def _grows(low: Scope, node: ast.AST, name: str, d: int) -> Exception:
