@@ -43,7 +43,7 @@ from .mod_ref import modified_arrays
 from .records import assign_to_record
 from .scope import Pack
 from .static_values import bind_static, makes_functions
-from .structured_control import own_returns
+from .structured_control import always_jumps, own_returns
 from .syntax import assigned_pairs, assigns, base_name, count_mentions, stored_names, subtrees, unparse, written_name
 from .tuple_assignments import TupleAssignments
 from .varying_lengths import may_be_rebound, rebound
@@ -385,11 +385,7 @@ class Assignments(TupleAssignments):
     def transfers_ownership(self, name: str, value: ast.expr) -> bool:
         """Whether ``name = value`` moves an array: it was created in this block or one enclosing this branch and is not
         used again under its old name, so that copying its values is equivalent."""
-        if (
-            not isinstance(value, ast.Name)
-            or value.id not in self.owners
-            or value.id in self.lowered_function.parameters
-        ):
+        if not isinstance(value, ast.Name) or value.id not in self.owners.keys() - {*self.lowered_function.parameters}:
             return False
         same = {value.id} | self.names_of(self.owners[value.id])
         inner = [n for n in subtrees(self.source.node) if isinstance(n, ast.FunctionDef | ast.Lambda)]
@@ -397,14 +393,16 @@ class Assignments(TupleAssignments):
             count_mentions(n, same) for n in inner if n is not self.source.node
         ):  # a nested function may be called later
             return False
+        left, inside = False, set[int]()  # whether what follows around is not reached from here, and what is not there
         for statements, k in [self.block_position, *reversed(self.enclosing_branches)]:
+            rest = [t for t in statements[k + 1 :] if id(t) not in inside]
+            if not left and any(count_mentions(t, same) for t in rest):
+                return False
+            left, inside = left or always_jumps(rest), inside | set(map(id, statements))
             created = [j for j, t in enumerate(statements[:k]) if isinstance(t, ast.Assign) and assigns(t, value.id)]
             if created:
-                return sum(count_mentions(t, same) for t in statements[created[0] : k + 1]) == count_mentions(
-                    self.source.node, same
-                )
-            if any(count_mentions(t, same) for t in statements[k + 1 :]):
-                return False
+                lived = sum(count_mentions(t, same) for t in statements[created[0] :])
+                return lived == count_mentions(self.source.node, same)
         return False
 
     def names_of(self, array: str) -> set[str]:

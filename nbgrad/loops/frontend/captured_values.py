@@ -11,6 +11,7 @@ import decimal
 import fractions
 import functools
 import math
+import operator
 import types
 from collections.abc import Mapping
 
@@ -55,6 +56,8 @@ class CapturedSnapshot:
         values += [value for namespace, _, value in self._names if namespace is not module]
         self._tables = [(v, dict(v)) for v in values if isinstance(v, dict) and len(v) <= MAX_CONSTANT_ELEMENTS]
         values += [value for _, items in self._tables for value in items.values()]
+        self._lists = [(v, list(v)) for v in values if isinstance(v, list) and len(v) <= MAX_CONSTANT_ELEMENTS]
+        values += [item for _, items in self._lists for item in items]
         partials = [v for v in values if isinstance(v, functools.partial)]
         self._tables += [(v.keywords, dict(v.keywords)) for v in partials]
         values += [a for v in partials for a in (*v.args, *v.keywords.values())]
@@ -71,17 +74,21 @@ class CapturedSnapshot:
             and all(_filled(cell) and cell.cell_contents is value for cell, value in self._cells)
             and all(len(table) == len(items) for table, items in self._tables)
             and all(table.get(k, _MISSING) is v for table, items in self._tables for k, v in items.items())
+            and all(len(v) == len(items) and all(map(_is, v, items)) for v, items in self._lists)
             and all(array.tobytes() == content for array, content in self._arrays)
         )
 
 
 _MISSING = object()
+_is = operator.is_
 
 
 def as_it_is(value: object) -> object:
     """What a name stands for, with the elements, items of dictionaries and arguments of partials that it has now."""
     if isinstance(value, np.ndarray) and value.size <= MAX_CONSTANT_ELEMENTS:
         return value.copy(order="K")
+    if isinstance(value, list) and len(value) <= MAX_CONSTANT_ELEMENTS:
+        return tuple(map(as_it_is, value))  # which is what it is in a function that does not change it
     if isinstance(value, tuple):
         items = [as_it_is(v) for v in value]
         return value._make(items) if hasattr(value, "_make") else tuple(items)

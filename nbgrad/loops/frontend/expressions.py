@@ -252,6 +252,7 @@ class Expressions(Slices):
                 return Static(function)
             if is_set_below(self.source.node, node):
                 self.shared.read_above.setdefault(self.local(node), refused_as_array(self.source, node))
+                self.note_read_above(node.id)
             return Scalar(Variable(self.local(node)))
         if node.id not in self.source.outer_values:
             raise self.source.refuse(node, f"{node.id}, which is not defined", "define it, or pass it as an argument")
@@ -406,6 +407,7 @@ class Expressions(Slices):
     comprehension_of_rows: Callable[..., None]
     copy_of: Callable[..., View]  # of CopyInsertion
     hold_none_in_flag: Callable[[str], None]  # of Unrolling
+    note_read_above: Callable[[str], None]
     stands_for: Callable[..., frozenset[str]]
     note_standing: Callable[..., None]
     as_it_was: Callable[..., Leaf]

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING, Any
 
 from ..ir.statements import Alloc, Grow, If, Like, Store
-from ..ir.terms import ZERO, Compare, Length, Term
+from ..ir.terms import ZERO, Compare, Length, Term, Variable
 from ..ir.type_inference import DTYPES
 from .array_expressions import ArrayExpr, Leaf, Scalar
 from .function_table import lowers
@@ -76,6 +76,8 @@ def _list_items(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayE
     if (rows := rows_of(low, node.args[0])) is not None:
         return items_of_rows(low, node, rows, count)
     vector = low.view(node.args[0])
+    if isinstance(count, Variable):
+        low.shared.known_kinds.setdefault(count.name, "int")
     return Leaf(View(vector.name, (Axis(ZERO, count),), (0,)))
 
 

@@ -167,7 +167,10 @@ def _lower_once(
         program.body = [*given, *lowering.out, *lowering.function()]
         if state.read_before:
             raise next(iter(state.read_before.values()))
-    except TraceError as err:  # after a list was read that has no items, nothing was lowered in earnest
+    except TraceError as err:
+        if state.may_be_peeled:
+            raise NeedsSplitting("", optional=state.may_be_peeled[0]) from None
+        # After a list was read that has no items, nothing was lowered in earnest.
         found = next(iter(state.read_before.values()), err)
         found.deciding = state.may_decide  # type: ignore[attr-defined]
         found.lowered = program  # type: ignore[attr-defined]
@@ -178,7 +181,7 @@ def _lower_once(
         program.body += trimmed
     for name, refusal in state.read_above.items():
         if program.ranks.get(name):
-            raise refusal
+            raise NeedsSplitting("", optional=state.may_be_peeled[0]) if state.may_be_peeled else refusal
     program.body[:0] = initial_values(program.body, program.parameters, state.left_out)
     check_orders(program, lowering.shared)
     resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups)
@@ -236,6 +239,7 @@ class Lowering(Results, Iteration):
                for n in subtrees(loop)):  # fmt: skip
             self.returned_flag = self.names.fresh("returned")
             self.lowered_function.ranks[self.returned_flag] = 0
+        self.shared.left_out |= {self.local(ast.Name(n, ast.Load())) for n in getattr(self.source.node, "optional", ())}
         if self.source.module not in MODULES:
             self.shared.findings.scopes.append((self.source.node, self.rename))
         self.find_rebound_names(body)
@@ -468,6 +472,7 @@ class Lowering(Results, Iteration):
             return
         if called is refuse_call:
             what, _, instead = static_text(self, call.args[0]).partition(": ")
+            self.unroll_innermost(frozenset())  # by which an axis, say, becomes a constant
             raise self.source.refuse(call, what, instead)
         refuse_unknown_errors(self, call, called)
         if self.callee(call) is not None:

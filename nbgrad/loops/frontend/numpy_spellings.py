@@ -14,14 +14,18 @@ from .canonical_form import Resolving
 from .structured_control import with_location
 from .syntax import bound_name, copy_tree, subtrees
 
-__all__ = ["NumpySpellings", "r_"]
+__all__ = ["NumpySpellings", "first_value", "r_"]
 
 #: Reductions, and the element that changes nothing; None if there is none.
 _REDUCTIONS: dict[str, float | bool | None] = {
     "sum": 0, "prod": 1, "any": False, "all": True, "max": None, "min": None, "amax": None, "amin": None, "mean": None,
     "std": None, "var": None, "cumsum": None, "cumprod": None,
 }  # fmt: skip
-_WITH_DTYPE = {"sum", "prod", "mean", "std", "var", "cumsum", "cumprod"}
+#: The kinds of dtypes that each may be given; "" stands for none.
+_DTYPES: dict[str, tuple[str, ...]] = dict.fromkeys(_REDUCTIONS, ("",)) | {
+    **dict.fromkeys(("sum", "prod", "cumsum", "cumprod"), ("", "f", "i")),
+    **dict.fromkeys(("mean", "std", "var"), ("", "f")),
+}
 _JOINS = np.concatenate, np.hstack, np.vstack, np.column_stack, np.stack, np.append
 #: What may be evaluated twice.
 _REPEATABLE = ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare
@@ -29,6 +33,10 @@ _REPEATABLE = ast.Name, ast.Attribute, ast.Subscript, ast.Constant, ast.BinOp, a
 
 def r_(arrays: tuple) -> None:
     """Stands for ``np.r_``: numbers are vectors, and arrays are joined along the first axis."""
+
+
+def first_value(initial: float, array: object) -> None:
+    """Stands for `initial`, which NumPy casts to the kind of the elements of `array`: only floats hold floats."""
 
 
 class NumpySpellings(Resolving):
@@ -61,11 +69,22 @@ class NumpySpellings(Resolving):
         if found is None:
             return node
         name, array = found
-        made = _Reduction(node, name, array).with_options(options)
+        kind = self.kind_of(options.get("dtype"))
+        made = _Reduction(node, name, array).with_options(options) if kind in _DTYPES[name] else None
         if made is None:
             return node
         made.written = copy_tree(node)  # type: ignore[attr-defined]
         return with_location(made, node)
+
+    def kind_of(self, dtype: ast.expr | None) -> str:
+        """The kind of the numbers of a dtype that is written there; "" if there is none, "?" for others."""
+        if dtype is None or _is_constant(dtype, None):
+            return ""
+        value = dtype.value if isinstance(dtype, ast.Constant) else self.resolve(dtype)
+        try:
+            return np.dtype(value).kind  # type: ignore[call-overload]
+        except TypeError:
+            return "?"
 
     def reduced(self, node: ast.Call) -> tuple[str, ast.expr] | None:
         """The name of the reduction that a call is, and the array; None for other calls."""
@@ -96,10 +115,10 @@ class _Reduction:
         """The expression that the call is with these options; None where there is none."""
         dtype, where, initial = (options.get(k) for k in ("dtype", "where", "initial"))
         if dtype is not None and not _is_constant(dtype, None):
-            if self.name not in _WITH_DTYPE:
-                return None
             self.array = ast.Call(bound_name(np.array, "np.array"), [self.array], [ast.keyword("dtype", dtype)])
         extremum = self.name in ("max", "min", "amax", "amin")
+        if initial is not None:
+            initial = ast.Call(bound_name(first_value, "initial"), [initial, copy_tree(self.array)], [])
         if where is not None and not _is_constant(where, True):
             if self.name == "mean" and initial is None:
                 return self.mean_where(where)

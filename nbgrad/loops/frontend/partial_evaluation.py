@@ -78,7 +78,8 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
             return bool(held.items)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _COMPARE:
             a, b = _constant(low, left), _constant(low, right)
-            comparable = type(a) is type(b) or (isinstance(a, int | float) and isinstance(b, int | float))
+            numbers = isinstance(a, int | float) and isinstance(b, int | float)
+            comparable = numbers or (type(a) is type(b) and a is not None)
             if a is _UNKNOWN or b is _UNKNOWN or not (comparable or isinstance(op, ast.Eq | ast.NotEq)):
                 return None
             return _COMPARE[type(op)](a, b)

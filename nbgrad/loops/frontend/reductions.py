@@ -31,12 +31,13 @@ from .array_expressions import (
     copy_of_values,
     record_order,
 )
-from .element_kinds import element_kind
+from .element_kinds import element_kind, relied_on_kind
 from .function_table import lowers
 from .implicit_errors import check_not_empty
 from .known_integers import integer_of
 from .library.factors import nuclear_norm, smallest_value, spectral_norm
 from .library.sums import column_norm, flattened, row_norm, vector_norm
+from .numpy_spellings import first_value
 from .operator_functions import of_arrays_of_bools
 from .partial_evaluation import is_none, static_truth
 from .structured_control import with_location
@@ -455,3 +456,16 @@ def _sum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     items.written = node.args[0]  # type: ignore[attr-defined]
     total = Reductions(low, node).reduce(called, [items], others, hint)
     return combine(partial(Binary, "+"), [low.tree(begin[0]), total]) if begin else total
+
+
+@lowers(first_value, arguments=(2, 2))
+def _first_value(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    before = len(low.out)
+    array = low.array_like(node.args[1])
+    kind = relied_on_kind(low, array)
+    del low.out[before:]  # it is computed where it is reduced
+    value = low.tree(node.args[0])
+    if kind != "float" and low.kind_of_tree(value) not in ("int", "bool"):
+        what = f"initial={unparse(node.args[0])} of an array of integers or bools, to which NumPy casts it,"
+        raise low.source.refuse(node, what, "give an integer, or make the array one of floats (x * 1.0)")
+    return value

@@ -83,7 +83,7 @@ class Rewrites:
     decided: dict[tuple, bool] = field(default_factory=dict)
     filled: dict[tuple, tuple[FromFunction, tuple]] = field(default_factory=dict)  # numbers that are arrays
     copied: set[tuple] = field(default_factory=set)  # names that are bound to copies, as a branch alone binds them
-    optional: set[tuple] = field(default_factory=set)  # names that hold None until they are set
+    optional: set[tuple] = field(default_factory=set)  # names that hold None until they are set, peeled or not
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -147,7 +147,10 @@ def rewritten(
     )
     if lists or rows:
         source.node = source.without_lists(lists - rows, rows)
-    optional = {name for *where, name in rewrites.optional if tuple(where) == source.definition_site}
+    known = sorted(
+        (name, peeled) for *where, name, peeled in rewrites.optional if tuple(where) == source.definition_site
+    )
+    optional = dict(known)
     if optional:
         source.node = with_flags(source.node, optional, source.is_called)
         source.node = SettingBranchFirst(source.node).visit(source.node)

@@ -20,7 +20,7 @@ from .lists_of_rows import RowList
 from .messages import STRING_METHODS, Message, method_of_string
 from .number_types import is_number_type, named_dtype
 from .scope import UNCERTAIN
-from .syntax import subtrees
+from .syntax import stored_names, subtrees
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -147,8 +147,16 @@ def described(static: Static, text: str) -> str:
 
 def bind_static(low: Calls, s: ast.AST, name: str, static: Static) -> None:
     """Bind a name to a static value."""
+    if static.value in (None, UNCERTAIN) and name in getattr(low.source.node, "optional", ()):
+        for other in (n.id for n in subtrees(s) if isinstance(n, ast.Name) and n.id != name):
+            if low.string_of(other) is not None:
+                low.hold_none_in_flag(other)
+        what = f"{name}, which gets None here by another name, beside values elsewhere"
+        raise low.source.refuse(s, what, f"write {name} = None in a branch")
     if name in low.arrays or name in low.uncertain_arrays or name in low.tuples:
         low.split_if_reused(name)
+        if static.value is None:
+            low.hold_none_in_flag(name)
         raise low.source.refuse(s, f"{name} becomes a string or function and was an array or tuple", "use another name")
     low.unbind_static(name)
     static_names = low.string_bindings if is_text(static) else low.functions
@@ -161,5 +169,19 @@ def is_text(static: Static) -> bool:
 
 
 def makes_functions(node: ast.FunctionDef) -> bool:
-    """Whether functions are defined inside of this one, so that it may return them."""
-    return any(isinstance(n, ast.FunctionDef | ast.Lambda) for s in node.body for n in subtrees(s))
+    """Whether a function may return functions that are defined inside of it."""
+    nodes = [n for s in node.body for n in subtrees(s)]
+    called = {id(n.func) for n in nodes if isinstance(n, ast.Call)}
+    made = {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+
+    def holds(value: ast.AST) -> bool:
+        """Whether a function is among the values of an expression."""
+        return any(
+            isinstance(n, ast.Lambda) or (isinstance(n, ast.Name) and n.id in made and id(n) not in called)
+            for n in subtrees(value)
+        )
+
+    assigned = [n for n in nodes if isinstance(n, ast.Assign)] if made or any(map(holds, nodes)) else []
+    for _ in assigned:  # until no name is added
+        made |= set(stored_names([n for n in assigned if holds(n.value)]))
+    return any(isinstance(n, ast.Return) and n.value is not None and holds(n.value) for n in nodes)

@@ -24,7 +24,7 @@ from .known_integers import integer_of
 from .list_vectors import is_list
 from .lists_of_arrays import changed_lists
 from .live_range_splitting import NeedsSplitting
-from .optional_values import may_hold_none
+from .optional_values import may_hold_none, names_bound_to
 from .partial_evaluation import static_truth
 from .records import has_instance
 from .rewrites import N, Zipped, can_be_written_out, is_range, place_of, with_numbers
@@ -381,10 +381,18 @@ class Unrolling(Calls):
 
     def hold_none_in_flag(self, name: str) -> None:
         """Lower again with a flag beside a name that holds None until it is set, if that is so."""
-        key = (*self.source.definition_site, name)
-        known = key in self.shared.findings.rewrites.optional
-        if not known and may_hold_none(self.source.node, name, self.source.is_called):
-            raise NeedsSplitting(name, optional=key)
+        known = self.shared.findings.rewrites.optional
+        for n in (name, *names_bound_to(self.source.node, name)):
+            key = (*self.source.definition_site, n, False)
+            if key not in known and may_hold_none(self.source.node, n, self.source.is_called):
+                raise NeedsSplitting(name, optional=key)
+
+    def note_read_above(self, name: str) -> None:
+        """Note that a name that holds None at first is read above of where it is set: if it is an array, loops must be
+        peeled."""
+        key, known = (*self.source.definition_site, name), self.shared.findings.rewrites.optional
+        if (*key, False) in known and (*key, True) not in known:
+            self.shared.may_be_peeled.append((*key, True))
 
     def list_of_arrays(self, name: str) -> None:
         """Lower again with a tuple for a list, if `name` is bound to such."""

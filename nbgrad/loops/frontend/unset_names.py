@@ -38,7 +38,8 @@ def initial_values(body: Block, parameters: Sequence[str], left_out: set[str]) -
 def read_before_set(function: ast.FunctionDef) -> ast.Name | None:
     """The first read of such a variable; None if there is none."""
     parameters = {n.arg for n in children(function.args) if isinstance(n, ast.arg)}
-    return _Reads(set(stored_names(function.body)) - parameters).first(function.body)
+    checked: set[str] = getattr(function, "optional", set())  # reads of names that are None at first
+    return _Reads(set(stored_names(function.body)) - parameters - checked).first(function.body)
 
 
 def is_set_below(function: ast.FunctionDef, name: ast.Name) -> bool:

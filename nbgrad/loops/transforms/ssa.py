@@ -22,10 +22,12 @@ from ..ir.statements import (
     mentions,
     nested_blocks,
     union_over_nested,
+    uses,
     walk,
     writes,
 )
 from ..ir.terms import (
+    ZERO,
     Binary,
     Compare,
     Element,
@@ -188,6 +190,9 @@ def _name_web(name: str, web: Web, f: Function) -> None:
         _replace_name(s, name, new)
     for s in web.setters:
         s.name = new
+    first = next(s for s in walk(f.body) if mentions(s, new))
+    if new in uses(first):  # an earlier iteration sets it further down: Numba demands an assignment above
+        f.body.insert(0, Assign(new, ZERO))
 
 
 def _fresh_scalar(name: str, f: Function) -> str:

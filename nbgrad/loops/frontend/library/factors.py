@@ -14,12 +14,19 @@ from ...runtime.lapack_factors import (
     lapack_svd,
     precision,
 )
-from ..function_table import definition, refuse_call
+from ..function_table import definition, holds_floats, refuse_call
 
 __all__ = ["nuclear_norm", "product_of_three", "qr_of_large", "smallest_value", "spectral_norm"]
 
 for _rule in FACTORS:
     register_rule(*_rule)
+
+
+def floats(a):
+    """The array as LAPACK takes it: integers as floats."""
+    if holds_floats(a):
+        return a
+    return a * 1.0
 
 
 # Eigenvalues.
@@ -34,9 +41,9 @@ def eigh(a, UPLO="L"):
     if a.size == 0:
         raise ValueError("np.linalg.eigh of a matrix without elements")
     if UPLO == "L":
-        values, vectors = lapack_eigh(a)
+        values, vectors = lapack_eigh(floats(a))
     elif UPLO == "U":
-        values, vectors = lapack_eigh(a.T)
+        values, vectors = lapack_eigh(floats(a).T)
     else:
         refuse_call("a triangle other than UPLO='L' and UPLO='U'")
     return values, vectors
@@ -57,7 +64,7 @@ def factors(a):
         refuse_call("singular values of an array that is not a matrix: of a stack, write a loop over the matrices")
     if a.size == 0:
         raise ValueError("singular values of a matrix without elements")
-    u, s, vt = lapack_svd(a, np.zeros(min(a.shape[0], a.shape[1])))
+    u, s, vt = lapack_svd(floats(a), np.zeros(min(a.shape[0], a.shape[1])))
     return u, s, vt
 
 
@@ -134,7 +141,7 @@ def pinv(a, rcond=None, hermitian=False):
         cutoff = 1e-15 * s[0]
     else:
         cutoff = rcond * s[0]
-    return lapack_pinv(a, u, s, vt, cutoff)
+    return lapack_pinv(floats(a), u, s, vt, cutoff)
 
 
 @definition(np.linalg)
@@ -150,10 +157,10 @@ def lstsq(a, b, rcond=None):
         cutoff = rcond * s[0]
     rank = rank_of(s, cutoff)
     if np.ndim(b) == 1:
-        x = lapack_lstsq(a, b[:, None], u, s, vt, cutoff)[:, 0]
+        x = lapack_lstsq(floats(a), floats(b)[:, None], u, s, vt, cutoff)[:, 0]
         count = 1
     else:
-        x = lapack_lstsq(a, b, u, s, vt, cutoff)
+        x = lapack_lstsq(floats(a), floats(b), u, s, vt, cutoff)
         count = b.shape[1]
     if rank < a.shape[1] or a.shape[0] <= a.shape[1]:
         count = 0
@@ -172,7 +179,7 @@ def lstsq(a, b, rcond=None):
 
 def qr_of_large(a):
     k = min(a.shape[0], a.shape[1])
-    q, square = lapack_qr(a[:, :k])
+    q, square = lapack_qr(floats(a)[:, :k])
     r = np.empty((k, a.shape[1]))
     r[:, :k] = square
     r[:, k:] = q.T @ a[:, k:]

@@ -394,7 +394,7 @@ def of_rows(function, rows):
 
 
 @definition(np)
-def diag(v, k=0):
+def diag(v: Array, k=0):
     if np.ndim(v) == 1:
         found = np.zeros((v.size + abs(k), v.size + abs(k)), v.dtype)
         for i in range(v.size):
@@ -415,7 +415,7 @@ def diagonal(a, offset=0):
 
 
 @definition(np)
-def diagflat(v, k=0):
+def diagflat(v: Array, k=0):
     return diag(v.ravel(), k)
 
 
