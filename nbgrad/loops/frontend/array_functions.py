@@ -169,6 +169,11 @@ def _ndim(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     return Scalar(Constant(low.operands(node, 1)[0].rank))
 
 
+def _array(low: Calls, node: ast.expr) -> View:
+    """The view of an array, or of the array that NumPy makes of a list."""
+    return low.view_of(low.array_like(node), node)
+
+
 @lowers(np.reshape, arguments=(1, MANY), methods=True, keywords=True, shares=True)
 def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     order = [k for k in node.keywords if k.arg == "order" and getattr(k.value, "value", "") == "C"]
@@ -176,7 +181,7 @@ def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr
     if len(node.keywords) > len(order) or len(node.args) < 2 or (function and len(node.args) > 2):
         raise low.source.refuse(node, f"the call {unparse(node)}", "pass the array, and its lengths, in C order")
     array, *lengths = node.args
-    view = low.view(array)
+    view = _array(low, array)
     record_sharing(low, node, view, view.name)
     sizes = ArrayCreation(low, node).shape(lengths[0]) if len(lengths) == 1 else [low.value(n) for n in lengths]
     return Leaf(reshaped(low, node, view, [fold_negation(low.with_known_integers(n)) for n in sizes]))
@@ -185,7 +190,7 @@ def _reshape(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr
 @lowers(np.ravel, arguments=(1, 1), methods=True, shares=True)
 @lowers(np.ndarray.flatten, arguments=(1, 1))
 def _flat(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    view = low.view(node.args[0]).without_new_axes
+    view = _array(low, node.args[0]).without_new_axes
     is_contiguous, shares = contiguous(low, view), called is np.ravel
     flat = Leaf(view)
     if view.rank != 1:
@@ -201,7 +206,7 @@ def _flat(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
 
 @lowers(np.transpose, arguments=(1, MANY), methods=True, shares=True)
 def _transpose(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    view, axes = low.view(node.args[0]), integers(low, node, node.args[1:])
+    view, axes = _array(low, node.args[0]), integers(low, node, node.args[1:])
     if not axes:
         return Leaf(view.transposed)
     order = [a % max(view.rank, 1) for a in axes if -view.rank <= a < view.rank]
@@ -213,7 +218,7 @@ def _transpose(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayEx
 @lowers(np.swapaxes, arguments=(3, 3), methods=True, shares=True)
 @lowers(np.moveaxis, arguments=(3, 3), shares=True)
 def _exchange(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    view, axes = low.view(node.args[0]), integers(low, node, node.args[1:])
+    view, axes = _array(low, node.args[0]), integers(low, node, node.args[1:])
     if len(axes) != 2 or not all(-view.rank <= a < view.rank for a in axes):
         raise low.source.refuse(node, f"the axes in {unparse(node)}", f"give two of the {view.rank} axes")
     first, second = (a % view.rank for a in axes)
@@ -227,7 +232,7 @@ def _exchange(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
 
 @lowers(np.expand_dims, arguments=(1, 2), keywords=True, shares=True)
 def _expand_dims(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    tree = low.tree(node.args[0])
+    tree = low.array_like(node.args[0])
     axes = integers(low, node, [*node.args[1:], *(k.value for k in node.keywords if k.arg == "axis")])
     if len(axes) != 1 or len(node.args) + len(node.keywords) != 2 or not -tree.rank - 1 <= axes[0] <= tree.rank:
         raise low.source.refuse(node, f"the call {unparse(node)}", "give one axis")
@@ -241,7 +246,7 @@ def _expand_dims(low: Calls, node: ast.Call, called: object, hint: str) -> Array
 @lowers(np.squeeze, arguments=(1, 2), methods=True, keywords=True, shares=True)
 def _squeeze(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     """Without axes of length 1: those given, or those that the source and the lengths of arguments show."""
-    tree = low.tree(node.args[0])
+    tree = low.array_like(node.args[0])
     view, shares = low.view_of(tree, node.args[0]), isinstance(tree, Leaf) and not tree.fresh
     given = [*node.args[1:], *(k.value for k in node.keywords if k.arg == "axis")]
     if len(given) != len(node.args) + len(node.keywords) - 1 or len(given) > 1:

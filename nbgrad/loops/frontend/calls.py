@@ -33,9 +33,9 @@ from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, Tup
 from .captured_values import unsupported_constant
 from .chosen_items import chosen_item
 from .comparisons import require_known
-from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, item_of_loop, keyword_items, lasting
+from .dictionaries import Dictionary, dictionary_method, dictionary_of, item_of, item_of_loop, lasting
 from .expressions import Expressions
-from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
+from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of, takes_lists
 from .generators import check_argument
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
@@ -50,6 +50,7 @@ from .records import copy_of_record, instance_of_method, refuse_record, views_of
 from .recursion import constant_argument, ends_recursion, too_deep
 from .rewrites import rewritten
 from .source import Source
+from .starred_arguments import with_items
 from .static_values import GeneratorArgument, bind_static, makes_functions, static_value
 from .structured_control import with_location
 from .syntax import all_names, bound_name, children, owner_of, unparse
@@ -166,18 +167,8 @@ class Calls(Expressions):
         return row.lower(self, node, row.function or called, hint)
 
     def expand_starred(self, node: ast.Call) -> ast.Call:
-        """The call with ``*p`` expanded into the items of the tuple."""
-        spread = any(k.arg is None for k in node.keywords)
-        if not spread and not any(isinstance(a, ast.Starred) for a in node.args):
-            return node
-        keywords = keyword_items(self, node) if spread else node.keywords
-        args: list[ast.expr] = []
-        for a in node.args:
-            items = self.tuple_items(self.tree(a.value)) if isinstance(a, ast.Starred) else [a]
-            if items is None:
-                raise self.source.refuse(node, f"{unparse(a)} in a call", "pass a tuple, or the items one by one")
-            args += [t if isinstance(t, ast.expr) else ast.copy_location(Lowered(t), a) for t in items]
-        expanded = ast.copy_location(ast.Call(node.func, args, keywords), node)
+        """The call with ``*p`` expanded into items."""
+        expanded = with_items(self, node)
         self.root_expression = expanded if node is self.root_expression else self.root_expression
         return expanded
 
@@ -385,8 +376,8 @@ class Calls(Expressions):
         for p, a in arguments.items():
             check_argument(self.source, a, source, p)
             tree = self.numbered_if(p in source.numbered, constant_argument(self, source, self.tree_or_static(a)))
-            takes_lists = source.signature.parameters[p].annotation == "Array"
-            self.bind_parameter(inner, p, self.as_array(a, tree) if takes_lists else tree, a)
+            listed = takes_lists(callee, source.signature.parameters[p])
+            self.bind_parameter(inner, p, self.as_array(a, tree) if listed else tree, a)
             trees.append(tree)
         if ends_recursion(self, inner, node, source, trees):
             return Scalar(Constant(0.0))

@@ -139,7 +139,7 @@ def _as_tuple(value: ast.expr) -> ast.expr:
     """A list as a tuple, also where lists are repeated and joined; an empty list stays."""
     match value:
         case ast.List(elts=items) if items:
-            made = ast.copy_location(ast.Tuple(items, ast.Load()), value)
+            made = ast.copy_location(ast.Tuple([_as_tuple(e) for e in items], ast.Load()), value)
             made.of_list = True  # type: ignore[attr-defined]
             return made
         case ast.BinOp(op=ast.Add() | ast.Mult()) if _has_display(value):

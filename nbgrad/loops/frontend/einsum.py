@@ -37,7 +37,7 @@ def _einsum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
         raise low.source.refuse(node, what, "give each axis a letter, as in 'ij,jk->ik'")
     if others := {k.arg for k in node.keywords} - {"optimize"}:  # the order of summation is ours
         raise low.source.refuse(node, f"{', '.join(sorted(map(str, others)))} in {unparse(node)}", "leave it out")
-    trees = [*map(low.tree, node.args[1:])]
+    trees = [*map(low.array_like, node.args[1:])]
     result = or_of_ands(low, node, _contraction(low, node, trees, terms, output, hint), *trees)
     if isinstance(result, Leaf):  # NumPy chooses it
         low.shared.memory_orders[result.view.name] = None
@@ -62,7 +62,7 @@ def is_view(node: ast.Call) -> bool:
 
 @lowers(np.inner, arguments=(2, 2))
 def _inner(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
-    trees = [*map(low.tree, node.args)]
+    trees = [*map(low.array_like, node.args)]
     a, b = (t.rank for t in trees)
     if not (1 <= a <= 2 and 1 <= b <= 2):
         raise low.source.refuse(node, f"the product {unparse(node)}", "use vectors and matrices")

@@ -104,8 +104,8 @@ class Expressions(Slices):
         if tree.rank == 0:
             if isinstance(node, ast.Name) and self.local(node) in self.shared.read_above:
                 raise self.shared.read_above[self.local(node)]
-            what = "tuple or list" if isinstance(tree, TupleExpr) else "number"
-            raise self.source.refuse(node, f"the {what} {unparse(node)} where an array is expected", "pass an array")
+            what = f"the {'tuple or list' if isinstance(tree, TupleExpr) else 'number'} {unparse(node)}"
+            raise self.source.refuse(node, f"{what} where an array is expected", "pass an array")
         return Elementwise(self, node).materialise(tree, self.names.fresh(name))
 
     def name_or_constant(self, term: Term) -> Variable | Constant:
@@ -119,8 +119,8 @@ class Expressions(Slices):
             if tree.value is UNCERTAIN and isinstance(node, ast.Name):
                 self.hold_none_in_flag(node.id)
             what = f"{described(tree, unparse(node))}, as a number or array"
-            uncertain = "test it by 'is None', or compare it with a string"
-            instead = uncertain if tree.value is UNCERTAIN else "pass one, or test it with if before"
+            known = "pass one, or test it with if before"
+            instead = "test it by 'is None', or compare it with a string" if tree.value is UNCERTAIN else known
             raise self.source.refuse(node, what, instead)
         return tree
 
@@ -397,16 +397,12 @@ class Expressions(Slices):
             self.list_of_rows(node.value.id, refused)
         raise refused
 
-    def varying_index(self, node: ast.Subscript, *parts: Term) -> Exception:
-        raise NotImplementedError
-
-    def list_of_arrays(self, name: str) -> None:
-        raise NotImplementedError
-
-    list_of_rows: Callable[..., None]  # of Unrolling
+    varying_index: Callable[..., Exception]  # of Unrolling
+    list_of_arrays: Callable[[str], None]
+    list_of_rows: Callable[..., None]
     comprehension_of_rows: Callable[..., None]
     copy_of: Callable[..., View]  # of CopyInsertion
-    hold_none_in_flag: Callable[[str], None]  # of Unrolling
+    hold_none_in_flag: Callable[[str], None]
     note_read_above: Callable[[str], None]
     stands_for: Callable[..., frozenset[str]]
     note_standing: Callable[..., None]

@@ -13,6 +13,7 @@ A method of arrays is the function ``np.ndarray.sum``; its calls are lowered wit
 from __future__ import annotations
 
 import ast
+import inspect
 import types
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -53,6 +54,7 @@ __all__ = [
     "numbers_of",
     "refuse_call",
     "row_of",
+    "takes_lists",
 ]
 
 
@@ -116,11 +118,22 @@ def method(function: Any, lower: Lower | None = None) -> None:
     _ROWS[getattr(np.ndarray, function.__name__)] = row
 
 
+#: Parameters of NumPy's functions that are arrays, by which lists become such.
+_ARRAYS = {"A", "a", "a1", "a2", "ar1", "ar2", "arr", "array", "b", "bins", "condition", "m", "test_elements", "v",
+           "values", "weights", "x", "x1", "x2", "y"}  # fmt: skip
+
+
+def takes_lists(function: object, parameter: inspect.Parameter) -> bool:
+    """Whether a list that is passed for a parameter becomes an array."""
+    return parameter.annotation == "Array" or (function in _DEFINED and parameter.name in _ARRAYS)
+
+
 def definition(of: Any, name: str = "", writes: bool = False) -> Callable[[Callable], Callable]:
     """Decorator: this function, written in the subset, is that of the module `of` with its name, or this `name`;
     `writes`: it writes an argument.
 
-    Parameters annotated as `Array` may be given lists and tuples of numbers, which become arrays.
+    Parameters annotated as `Array`, and those with the usual names of arrays, may be given lists and tuples of numbers,
+    which become arrays.
     """
 
     def register(function: Callable) -> Callable:

@@ -14,7 +14,7 @@ from typing import Any
 from ..ir.names import Names
 from .growing_lists import is_end, makes_list, with_all
 from .lists_of_rows import exchanged_item, held_item, moved_item
-from .syntax import Transformer, all_names, assigned_pairs, bound_name, subtrees, unparse
+from .syntax import Transformer, all_names, assigned_pairs, bound_name, count_mentions, subtrees, unparse
 
 __all__ = ["ListStatements"]
 
@@ -40,6 +40,7 @@ class ListStatements(Transformer):
                     case ast.Call(ast.Attribute(ast.Name(id=name), "pop"), [ast.UnaryOp(ast.USub(), ast.Constant(1))]):
                         n.args = [] if name in self.lists else n.args
             self.rename_arrays(node)
+            self.copy_lists_handed_on(node)
             self.generic_visit(node)
         self.lists, self.functions, self.fresh = around
         return node
@@ -66,6 +67,28 @@ class ListStatements(Transformer):
                             new = self.fresh.fresh(name)
                             for n in (target, *later):
                                 n.id = new
+
+    def copy_lists_handed_on(self, function: ast.FunctionDef) -> None:
+        """``a = [v for v in b]`` for ``a = b`` of lists, where nothing uses `b` before it is made anew, and nothing
+        changes `a` in place: it does not matter then that both are one list."""
+        changed: set[str] = set()
+        blocks: list[list[ast.stmt]] = []
+        for n in subtrees(function):
+            blocks += [b for b in (getattr(n, "body", None), getattr(n, "orelse", None)) if isinstance(b, list)]
+            match n:
+                case ast.Attribute(ast.Name(id=name)) | ast.Subscript(ast.Name(id=name), ctx=ast.Store()):
+                    changed.add(name)
+        for block in blocks:
+            for k, s in enumerate(block):
+                match s:
+                    case ast.Assign([ast.Name(id=name)], ast.Name(id=other)) if {name, other} <= self.lists:
+                        made = next((j for j, t in enumerate(block[:k]) if _makes(t, other)), k)
+                        lived = sum(count_mentions(t, {other}) for t in block[made : k + 1])
+                        if name not in changed and made < k and lived == count_mentions(function, {other}):
+                            item = self.fresh.fresh("item")
+                            over = ast.comprehension(ast.Name(item, ast.Store()), s.value, [], 0)
+                            s.value = ast.ListComp(ast.Name(item, ast.Load()), [over])
+                            with_all([s], s)
 
     def visit(self, node: ast.AST) -> Any:
         done = super().visit(node)
@@ -119,6 +142,12 @@ class ListStatements(Transformer):
             case ast.Assign([ast.Name(id=name)], ast.BinOp(ast.Name(id=same), ast.Add(), ast.List() as more)):
                 if same == name and name in self.lists:
                     return _extend(node, name, more)
+            case ast.Assign([ast.Name(id=name) as target], ast.ListComp() as kept) if name in self.lists:
+                if count_mentions(kept, {name}):  # as in hs = [h for h in hs if h > 0]
+                    new = self.fresh.fresh(name)
+                    extended = _extend(node, name, ast.Name(new, ast.Load()))
+                    emptied = ast.Assign([target], ast.List([], ast.Load()))
+                    return with_all([ast.Assign([ast.Name(new, ast.Store())], kept), emptied, extended], node)
             case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
                 if self.may_be_separate(targets, values):
                     return with_all([ast.Assign([t], v) for t, v in zip(targets, values, strict=True)], node)

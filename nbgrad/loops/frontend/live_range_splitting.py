@@ -39,7 +39,8 @@ class NeedsSplitting(Exception):
     array for a list or comprehension, whose items are its rows, or else it is `refused`; `decided`: with the branches
     that these tests, which are known, choose; `filled`: with an array for a number, the loop that makes it one;
     `written`: knowing that these parameters are written, of which a copy was made when the function began; `optional`:
-    with a flag beside a name that holds None until it is set."""
+    with a flag beside a name that holds None until it is set; `returns`: with branches for the conditional expressions
+    that a function returns."""
 
     def __init__(
         self,
@@ -57,6 +58,7 @@ class NeedsSplitting(Exception):
         copied: tuple = (),
         written: Iterable[str] = (),
         optional: tuple = (),
+        returns: tuple = (),
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -73,6 +75,7 @@ class NeedsSplitting(Exception):
         self.copied = copied
         self.written = written
         self.optional = optional
+        self.returns = returns
 
 
 def count_webs(node: ast.FunctionDef, name: str) -> int:

@@ -18,6 +18,14 @@ _PARTS = "start", "stop", "step"
 class NamedRanges(Transformer):
     """Rewrites each function."""
 
+    def visit_Assign(self, node: ast.Assign) -> ast.AST:
+        """``r = range(3) if c else range(n)`` as a branch."""
+        match node:
+            case ast.Assign([ast.Name()], ast.IfExp(test, first, second)) if _bounds(first) and _bounds(second):
+                branches = [[assignment(node, copy_tree(node.targets[0]), v)] for v in (first, second)]
+                return with_location(ast.If(test, *branches), node)
+        return node
+
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         self.generic_visit(node)
         nodes = own_nodes(node)

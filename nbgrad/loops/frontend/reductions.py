@@ -366,7 +366,7 @@ class Reductions:
         return index
 
     def trace(self, node: ast.expr) -> ArrayExpr:
-        view = self.low.view(node)
+        view = self.low.view_of(self.low.array_like(node), node)
         if view.rank != 2:
             raise self.refuse("a trace", "pass a matrix")
         rows, columns = self.low.shape(view)

@@ -68,6 +68,8 @@ class Results(Assignments):
         previous, self.root_expression, result = self.result, s.value, None
         if s.value is not None and not (isinstance(s.value, ast.Constant) and s.value.value is None):
             tree = self.tree_or_static(s.value)
+            if self.inlined and isinstance(tree, SelectExpr) and tree.refusal is not None:
+                raise NeedsSplitting("", returns=self.source.definition_site)
             result = None if tree == Static(None) else self.bind_results(s.value, tree, previous, set())
         if self.returned_before and not same_results(result, previous):
             raise self.source.refuse(s, *(_OTHER_FORM if result and previous else _PERHAPS_NONE))

@@ -83,6 +83,7 @@ class Rewrites:
     decided: dict[tuple, bool] = field(default_factory=dict)
     filled: dict[tuple, tuple[FromFunction, tuple]] = field(default_factory=dict)  # numbers that are arrays
     copied: set[tuple] = field(default_factory=set)  # names that are bound to copies, as a branch alone binds them
+    returns: set[tuple] = field(default_factory=set)  # functions that return one of two arrays, in branches instead
     optional: set[tuple] = field(default_factory=set)  # names that hold None until they are set, peeled or not
 
     @property
@@ -99,6 +100,7 @@ class Rewrites:
             len(self.filled),
             len(self.copied),
             len(self.optional),
+            len(self.returns),
         )
 
     def add(self, asked: NeedsSplitting) -> bool:
@@ -118,6 +120,8 @@ class Rewrites:
             self.filled[key] = made, place
         elif asked.copied:
             self.copied.add(asked.copied)
+        elif asked.returns:
+            self.returns.add(asked.returns)
         elif asked.optional:
             self.optional.add(asked.optional)
         elif asked.decided:
@@ -154,6 +158,8 @@ def rewritten(
     if optional:
         source.node = with_flags(source.node, optional, source.is_called)
         source.node = SettingBranchFirst(source.node).visit(source.node)
+    if source.definition_site in rewrites.returns:
+        source.node = _ReturnsInBranches().visit(copy_tree(source.node))
     site = (*source.definition_site, context)
     loops = {place: items for (*where, place), items in rewrites.written_out.items() if tuple(where) == site}
     if loops:
@@ -167,6 +173,16 @@ def rewritten(
             node, rewrites.split_names, set(source.signature.parameters)
         )
     return source
+
+
+class _ReturnsInBranches(Transformer):
+    """Rewrites ``return a if c else b`` as a branch with two returns."""
+
+    def visit_Return(self, s: ast.Return) -> ast.stmt:
+        if not isinstance(s.value, ast.IfExp):
+            return s
+        returns = [[with_location(ast.Return(v), s)] for v in (s.value.body, s.value.orelse)]
+        return self.visit(with_location(ast.If(s.value.test, *returns), s))
 
 
 def place_of(s: ast.AST) -> tuple:

@@ -47,6 +47,7 @@ from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse
 from .subset_check import OTHER_UFUNC, check
 from .syntax import all_names, bound_to, copy_tree, subtrees, too_deep
+from .tables import Tables
 from .tuple_arguments import Keys, StaticArgument
 from .unset_names import SettingBranchFirst
 
@@ -123,7 +124,7 @@ class Source:
         self.compiled, njit_options = plain is not function, getattr(function, "targetoptions", {})  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
         node = check_generators(self, BuiltinCalls(self, Names(all_names(node))).visit(node))
-        node = FilledDictionaries().visit(NamedRanges().visit(NumpySpellings(self).visit(node)))
+        node = FilledDictionaries().visit(NamedRanges().visit(Tables().visit(NumpySpellings(self).visit(node))))
         node = ListStatements().visit(node)
         node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
         self.with_lists: ast.FunctionDef | None = LongerFirst(self).visit(node)
