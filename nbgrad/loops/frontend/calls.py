@@ -208,7 +208,10 @@ class Calls(Expressions):
         if not tree.items:
             empty = ast.Call(bound_name(np.empty, "np.empty"), [ast.Constant(0)], [])
             return self.known_call(with_location(empty, node), np.empty, "")
-        return Leaf(self.tuple_as_array(node, tree), True)
+        view = self.tuple_as_array(node, tree)
+        for known in (self.shared.lists, self.shared.of_tuples):
+            known.pop(view.name, None)  # it is an array from here on
+        return Leaf(view, True)
 
     def elementwise_call(self, node: ast.Call, args: list[ArrayExpr] | None = None) -> ArrayExpr:
         """A call of a scalar function; `args` are its arguments if they are lowered already."""

@@ -61,7 +61,7 @@ def _known_item(low: Scope, node: ast.Subscript) -> object:
     elif isinstance(node.value, ast.Name) and (pack := low.tuple_of(node.value)) is not None:
         items = pack.items
     match node.slice:
-        case ast.Constant(int(k)) if isinstance(items, tuple | list) and k < len(items):
+        case ast.Constant(int(k)) if isinstance(items, tuple | list) and -len(items) <= k < len(items):
             return items[k]
     return None
 

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..ir.names import Names
-from .syntax import all_names, copy_tree, subtrees
+from .syntax import all_names, bound_to, copy_tree, subtrees
 
-__all__ = ["NeedsSplitting", "VaryingAxis", "count_webs", "loop_target_text", "split_live_ranges"]
+__all__ = ["NeedsSplitting", "VaryingAxis", "count_webs", "is_attempt", "loop_target_text", "split_live_ranges"]
 
 #: A definition of a name: its node, a loop (the merge of definitions at its head), or None for a parameter.
 Definition = ast.AST | None
@@ -129,6 +129,7 @@ class _DefUseWebs:
         ] = {}  # definitions that reach a loop head
         self.name_occurrences: list[tuple[ast.Name, frozenset[Definition]]] = []
         self.loops: list[tuple[list[State], list[State]]] = []  # states at the breaks and continues of each
+        self.attempts: list[list[State]] = []  # states between the statements of the bodies of try around
         self.block(node.body, self.uniform_state(None))
 
     def block(self, body: list[ast.stmt], state: State | None) -> State | None:
@@ -136,6 +137,8 @@ class _DefUseWebs:
         for s in body:
             if state is None:
                 state = self.uniform_state(None)  # dead code
+            for states in self.attempts:
+                states.append(dict(state))
             state = self.statement(s, state)
         return state
 
@@ -144,7 +147,13 @@ class _DefUseWebs:
         match s:
             case ast.If():
                 self.expression(s.test, state)
-                return merge_states(self.block(s.body, dict(state)), self.block(s.orelse, dict(state)))
+                raised: list[State] = []
+                self.attempts += [raised] if is_attempt(s) else []  # any statement of its body may be the last one
+                after = self.block(s.body, dict(state))
+                del self.attempts[len(self.attempts) - is_attempt(s) :]
+                for before in raised:
+                    after = merge_states(after, before)
+                return merge_states(after, self.block(s.orelse, dict(state)))
             case ast.For() | ast.While():
                 return self.loop(s, state)
             case ast.Break() | ast.Continue():
@@ -232,6 +241,11 @@ class _DefUseWebs:
         return representatives | {
             n: top(n) for n, _ in sorted(occurrences, key=lambda p: (p[0].lineno, p[0].col_offset))
         }
+
+
+def is_attempt(s: ast.If) -> bool:
+    """Whether a branch is the body of a ``try`` (:mod:`.exception_handling`)."""
+    return hasattr(bound_to(s.test), "handlers")
 
 
 def merge_states(a: State | None, b: State | None) -> State | None:

@@ -14,6 +14,7 @@ from enum import Enum
 from functools import reduce
 
 from ..ir.names import Names
+from .live_range_splitting import is_attempt
 from .structured_control import always_jumps, flag_assignment, with_location
 from .syntax import (
     all_names,
@@ -154,8 +155,11 @@ class _Flags:
         *first, whole = self.checked(s, state)
         if whole is not s:
             return [*first, whole], state
+        sets = self.name in stored_names(s.body)
         s.body, after = self.block(s.body, then)
         s.orelse, instead = self.block(s.orelse, otherwise)
+        if is_attempt(s):  # an error may leave its body anywhere
+            return [*first, s], _State.EITHER if sets else after
         state = instead if _leaves(s.body) else after if _leaves(s.orelse) else after.or_else(instead)
         return [*first, s], state
 
@@ -324,8 +328,16 @@ class _Flags:
                 ast.Tuple() | ast.List() | ast.Set() | ast.Dict() | ast.Starred() | ast.FormattedValue() | ast.keyword()
             ):
                 passed_on = not isinstance(getattr(node, "ctx", None), ast.Store)
-            case ast.ListComp() | ast.GeneratorExp() | ast.SetComp() | ast.DictComp() | ast.NamedExpr():
-                if self.mentioned(node) and (state is not _State.VALUE or isinstance(node, ast.NamedExpr)):
+            case ast.ListComp(generators=[first, *_]) | ast.GeneratorExp(generators=[first, *_]):
+                first.iter = self.expression(first.iter, state, False, conditional)  # which is evaluated once, before
+                parts = [n for n in subtrees(node) if n not in subtrees(first.iter)]
+                if state is _State.VALUE and not any(map(self.is_test_of_none, parts)):
+                    return node
+                if any(isinstance(n, ast.Name) and n.id == self.name for n in parts):
+                    raise _OtherUse
+                return node
+            case ast.NamedExpr() | ast.SetComp() | ast.DictComp():
+                if self.mentioned(node):
                     raise _OtherUse
             case _:
                 passed_on = False
