@@ -78,10 +78,10 @@ class Assignments(TupleAssignments):
                 self.scatter_elements(target, index, value)
                 return
             tree = self.tree(value)
-            self.forget_unnamed(s, self.standing_before)
             if self.sets_item(s, target):
                 set_item(self, target, self.subscript_view(target), tree)
                 return
+            self.forget_unnamed(s)
             fills = isinstance(target.value, Lowered) or is_list(target.value)  # it has the kind of its elements
             (self.write_elements if fills else self.write)(target, self.writable_view(target), tree)
         elif isinstance(target, ast.Tuple | ast.List):
@@ -163,7 +163,7 @@ class Assignments(TupleAssignments):
             raise self.source.refuse(s, f"a list in {unparse(value)}", "use np.array of it")
         if view is not None:
             tree, before = self.tree(value), len(self.out)
-            self.forget_unnamed(s, self.standing_before)
+            self.forget_unnamed(s)
             self.write(s.target, view, tree)
             mark_bound(self, getattr(s.target, "id", ""))
             error = self.source.refuse(s, "an array of integers that floats are added to in place", "make it of floats")
@@ -223,6 +223,7 @@ class Assignments(TupleAssignments):
         self.lowered_function.ranks.setdefault(variable, 0)
         if value is not Variable(variable):
             self.assign_scalar(variable, value)
+        self.forget_unnamed(s)
 
     # Arrays.
 
@@ -230,13 +231,10 @@ class Assignments(TupleAssignments):
         """Bind a name to an array: by reusing its own array, by a copy, or by an alias."""
         if isinstance(tree, SelectExpr) and tree.refusal is not None:
             raise tree.refusal
-        if (
-            isinstance(tree, Leaf)
-            and tree.fresh
-            and any(array == tree.view.name and n != name for n, array in self.owners.items())
-        ):
+        others = {array for n, array in self.owners.items() if n != name}
+        if isinstance(tree, Leaf) and tree.fresh and tree.view.name in others:
             tree = Leaf(tree.view)  # it is another name's already
-        if isinstance(tree, Leaf) and name in self.arrays and self.arrays[name] == tree.view:
+        if isinstance(tree, Leaf) and self.arrays.get(name) == tree.view:
             return  # the array that it has, as a called function returned it
         local = self.local(ast.Name(name, ast.Store()))
         if name in self.tuples or (self.lowered_function.ranks.get(local) == 0 and name not in self.arrays):
@@ -290,11 +288,13 @@ class Assignments(TupleAssignments):
             self.shared.read_only_copies.pop(owner, None)
             self.forget_original(owner)
             before, written = len(self.out), len(self.shared.written)
+            read = self.read_here(tree)
             view, tree = rebound(self, s, owner, tree)
             record_order(self, owner, tree)
             self.write_elements(s, view, tree)
             del self.shared.written[written:]  # in Python, it is another array
             self.note_standing(owner, standing - {owner})
+            self.forget_unnamed(s, read)
             error = self.source.refuse(s, f"{name} gets elements of another kind", "use another name")
             stores = [t for t in walk(self.out[before:]) if isinstance(t, Store)]
             self.lowered_function.refilled_arrays += [(owner, t.value, error) for t in stores]
@@ -319,6 +319,7 @@ class Assignments(TupleAssignments):
         if not alias:
             self.owners[name] = view.name
             self.note_standing(view.name, standing)
+            self.forget_unnamed(s, self.read_here(tree))
             if standing or view.name in self.shared.holders or name in self.tuple_owner:
                 self.note_name(view.name, name)
 

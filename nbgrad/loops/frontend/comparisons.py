@@ -14,6 +14,7 @@ from .live_range_splitting import NeedsSplitting
 from .numbered_strings import error_of_other_use
 from .partial_evaluation import static_truth
 from .scope import UNCERTAIN
+from .static_values import static_value
 from .structured_control import with_location
 from .syntax import bound_name, unparse
 
@@ -37,6 +38,8 @@ def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
             what = f"{unparse(node)}, which depends on what has run before"
             raise low.source.refuse(node, what, "hold it in a bool beside the value, as started = False")
         raise low.source.refuse(node, "'is' and 'in'", "use ==")
+    if (unequal := _number_beside_string(low, node)) is not None:
+        return unequal
     parts = [low.tree(node.left), *(low.tree(c) for c in node.comparators)]
     if any(isinstance(p, TupleExpr) for p in parts):
         return _of_tuples(low, node, parts)
@@ -53,6 +56,17 @@ def require_known(low: Expressions, node: ast.expr, name: str, refuse: bool = Tr
         low.hold_none_in_flag(name)
         if refuse:
             raise error
+
+
+def _number_beside_string(low: Expressions, node: ast.Compare) -> Scalar | None:
+    """``k == "a"`` of a number: False, and its opposite; None for other comparisons."""
+    if len(node.ops) > 1 or not isinstance(node.ops[0], ast.Eq | ast.NotEq):
+        return None
+    for text, other in ((node.left, node.comparators[0]), (node.comparators[0], node.left)):
+        known = static_value(low, text)
+        if known is not None and isinstance(known.value, str) and isinstance(low.tree_or_static(other), Scalar):
+            return Scalar(Constant(isinstance(node.ops[0], ast.NotEq)))
+    return None
 
 
 def _of_tuples(low: Expressions, node: ast.Compare, parts: list[ArrayExpr]) -> ArrayExpr:

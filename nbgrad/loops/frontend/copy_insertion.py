@@ -12,7 +12,15 @@ from collections.abc import Container, Mapping
 
 from ..ir.statements import Assign, Check, If, Swap
 from ..ir.terms import FALSE, TRUE, ZERO, Compare, Constant, Element, Shape, Unary, Variable, integer
-from .array_expressions import ArrayExpr, Elementwise, Leaf, SelectExpr, TupleExpr, copy_of_values, leaves
+from .array_expressions import (
+    ArrayExpr,
+    Elementwise,
+    Leaf,
+    SelectExpr,
+    TupleExpr,
+    copy_of_values,
+    leaves,
+)
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
@@ -218,12 +226,19 @@ class CopyInsertion(Calls):
         copies = {c: of - gone for c, of in self.shared.read_only_copies.items() if c in before or c in returned}
         self.shared.read_only_copies = {c: of for c, of in copies.items() if of or c in before}
 
-    def forget_unnamed(self, s: ast.stmt, before: frozenset[str]) -> None:
-        """A statement ends: nothing reads the results in it that may be arguments and that no name was bound to."""
+    def forget_unnamed(self, s: ast.stmt, only: frozenset[str] | None = None) -> None:
+        """The values of a statement's results that may be arguments have been read: nothing else does, where no name is
+        bound to them. `only`: of these arrays."""
         copies = self.shared.read_only_copies
-        made = self.shared.may_be_arguments & set(copies) - before
-        makes = any(isinstance(n, ast.FunctionDef | ast.Lambda | ast.GeneratorExp) for n in subtrees(s))
-        if not made or makes or not self.functions.keys().isdisjoint(stored_names([s])):
+        made = self.shared.may_be_arguments & set(copies) - self.standing_before
+        made = made if only is None else made & only
+        kept = (
+            any(isinstance(n, ast.FunctionDef | ast.Lambda | ast.GeneratorExp) for n in subtrees(s)) if made else False
+        )
+        alone = not isinstance(s, ast.Assign) or (
+            len(s.targets) == 1 and not isinstance(s.targets[0], ast.Tuple | ast.List)
+        )
+        if not made or kept or not alone:  # another target may be bound to it yet
             return
         scope: CopyInsertion | None = self
         while made and scope is not None:
@@ -231,6 +246,13 @@ class CopyInsertion(Calls):
             scope = scope.outer
         for array in made:
             del copies[array]
+
+    def read_here(self, tree: ArrayExpr) -> frozenset[str] | None:
+        """Which arrays need not be kept once a name is bound to a copy of these values: all (None) that an operation
+        read, or the array itself; none of those that it may be one of."""
+        if isinstance(tree, Leaf):
+            return frozenset({self.storage_of(tree.view.name)})
+        return frozenset() if isinstance(tree, SelectExpr | TupleExpr) else None
 
     def stale(self, node: ast.AST, copy: str) -> Exception:
         """The error of a copy whose original is written; or lower again with its name split."""

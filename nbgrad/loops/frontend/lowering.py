@@ -295,7 +295,9 @@ class Lowering(Results, Iteration):
             last = self.lower_jumping(s, rest)
             if not last:
                 self.statement(s)
-                self.forget_unnamed(s, standing)
+                if isinstance(s, ast.Expr | ast.Assert):
+                    self.standing_before = standing
+                    self.forget_unnamed(s)
             self.record_location(s, self.out[begun:])
             if last or (not first and self.always_raises(begun)):
                 break
