@@ -33,8 +33,10 @@ class Findings:
     def add(self, asked: NeedsSplitting) -> bool:
         """Add what an attempt asked for; whether that is new."""
         if asked.varying or asked.written:
-            self.varying_axes.update(asked.varying)
+            known = len(self.varying_axes), len(self.written_reshaped)
+            self.varying_axes |= {*asked.varying} - self.fixed_axes
             self.written_reshaped.update(asked.written)
+            return (len(self.varying_axes), len(self.written_reshaped)) != known
         elif asked.writable_copy:
             self.writable_copies.add(asked.name)
         else:

@@ -60,12 +60,20 @@ def names_bound_to(node: ast.FunctionDef, name: str) -> list[str]:
 
 
 def with_flags(node: ast.FunctionDef, names: Mapping[str, bool], is_called: bool) -> ast.FunctionDef:
-    """A copy of a function with a flag beside each of these names, by whether loops are peeled for it."""
-    node = copy_tree(node)
+    """A copy of a function with a flag beside each of these names, by whether loops are peeled for it. Names whose uses
+    are others once those before have flags keep None; `optional` of the copy has those that do not."""
+    done: set[str] = set()
     for name, peeled in sorted(names.items()):
         flag = Names(all_names(node)).fresh(f"{name}_is_none")
-        node = _Flags(name, flag, is_called, peeled).function(node)
-    node.optional = set(names)  # type: ignore[attr-defined]
+        for peels in dict.fromkeys((peeled, False)):
+            try:
+                made = _Flags(name, flag, is_called, peels).function(copy_tree(node))
+            except _OtherUse:
+                continue
+            node = made
+            done.add(name)
+            break
+    node.optional = done  # type: ignore[attr-defined]
     return node
 
 

@@ -166,9 +166,11 @@ def _is_within(bound: Term, most: Term) -> bool:
 
 def _grows(low: Scope, node: ast.AST, name: str, d: int) -> Exception:
     place = low.shared.places_of_arrays.get(name, ())
-    if not place or low.lowered_function.ranks[name] > 1 or low.shared.parallel:
+    asked = {VaryingAxis(place, d), VaryingAxis(place, d, grows=True)}
+    fixed = bool(asked & low.shared.findings.fixed_axes)  # as lengths that change did not help
+    if not place or fixed or low.lowered_function.ranks[name] > 1 or low.shared.parallel:
         return low.refuse_unknown_size(node)
-    return NeedsSplitting(name, varying={VaryingAxis(place, d), VaryingAxis(place, d, grows=True)})
+    return NeedsSplitting(name, varying=asked)
 
 
 def _raised(low: Scope, name: str, most: Term, bound: Term) -> bool:
