@@ -322,3 +322,47 @@ def test_one_of_two_that_broadcast_in_another_way(chosen):
     f = function(f"def f(x, y, c):\n    r = {chosen}\n    return np.sum(r * y)")
     with pytest.raises(TraceError, match="one has an axis of length 1 where that of the other may be longer"):
         nb.adjoint(f).value_and_grad(X, Y, 0.0)
+
+
+def shorter(u, most):
+    s = np.sqrt(np.sum(u * u))
+    if s <= most:
+        return u
+    return u * (most / s)
+
+
+def one_of(u, v, c):
+    if c > 0.4:
+        return u
+    if c > -0.5:
+        return v
+    return u + v
+
+
+def copied_or_not(u, c):
+    if c > 0.3:
+        r = u
+    else:
+        r = u.copy()
+        r[0] = c
+    return r
+
+
+def lengths_that_may_differ_in_each(x, y, c):
+    v = one_of(x, y, -0.94)
+    if c < y[1]:
+        v = shorter(v, 1.5)
+    w = copied_or_not(v, c)
+    for i in range(2):
+        if c < -0.91:
+            w = shorter(w, 2.0)
+        if y[2] < c:
+            v = copied_or_not(w, x[i])
+        v = v + shorter(w, 1.5)
+    return np.sum(v * w)
+
+
+def test_lengths_that_may_differ_in_each_are_asked_for_once():
+    x, y = np.array([0.31, -1.23, 0.77]), np.array([1.13, 0.44, -0.83])
+    with pytest.raises(TraceError, match="whose size is not known"):  # it was asked for again and again
+        nb.adjoint(lengths_that_may_differ_in_each).value_and_grad(x, y, 0.3)
