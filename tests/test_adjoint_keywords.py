@@ -170,7 +170,7 @@ def test_the_function_itself_names_its_parameters():
         ("b = {'u': a}\nreturn b['v']", "the key 'v', which the dictionary does not have in .*it has u; give it where"),
         ("b = {'u': a}\nreturn b * 2", "b, which is a dictionary, as a number or array"),
         ("b = {'u': a}\nreturn b", "b, which is a dictionary, as a result"),
-        ("b = {'u': a}\nb['u'] = 1.0\nreturn b['u']", "b, which is a dictionary"),
+        ("b = {'u': a}\nc = b\nc['u'] = 1.0\nreturn b['u']", "an item of a dictionary, which is set"),
         ("b = {'u': a}\nreturn b.pop('u')", "which changes a dictionary, or in a loop or branch"),
         ("b = {'u': a}\nreturn b.update(a)", "update"),
         ("b = {'u': a}\nif n > 1:\n    b = {'u': n}\nreturn b['u']", "b, which is perhaps None, or one of several"),

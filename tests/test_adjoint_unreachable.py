@@ -1,5 +1,8 @@
 """Calls that raise an error in any case, and what stands after them."""
 
+import functools
+
+import numba
 import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
@@ -77,3 +80,39 @@ def test_a_branch_that_raises_in_any_case():
         agrees(refused_in_one_branch, (x,))
     with pytest.raises(ValueError, match="unknown option"):
         nb.adjoint(refused_in_one_branch).value_and_grad(np.array([0.5, 200.0]))
+
+
+def test_arrays_of_the_dtype_of_a_parameter_that_is_bound_again():
+    def turned(u):
+        if u[0] > 0.0:
+            u = np.roll(u, 1)
+        return np.sum(u * u * np.arange(3))
+
+    def f(a):
+        return turned(a)
+
+    value, (gradient,) = nb.adjoint(f).value_and_grad(np.arange(1.0, 4.0))
+    assert value == f(np.arange(1.0, 4.0))
+    np.testing.assert_array_equal(gradient, [2.0, 8.0, 0.0])
+
+
+def doubled(function):
+    @functools.wraps(function)
+    def wrapper(*args):
+        return 2.0 * function(*args)
+
+    return wrapper
+
+
+@doubled
+@numba.njit
+def square(x):
+    return x * x
+
+
+def test_what_wraps_a_compiled_function_is_not_left_out():
+    def f(x):
+        return square(x) + 1.0
+
+    assert nb.adjoint(f).value_and_grad(3.0) == (19.0, (12.0,))
+    assert nb.adjoint(square).value_and_grad(3.0)[0] == 18.0

@@ -49,6 +49,8 @@ __all__ = [
 
 
 _HINTS = {
+    "dict": " (use a named tuple)",
+    "list": " (pass np.array(...), or a tuple)",
     "tuple": " (make its items arguments of their own, and the tuple inside of the function)",
     "complex": " (pass real and imaginary parts apart)",
     "MaskedArray": " (pass its data, with masked elements set to a number, and the mask)",

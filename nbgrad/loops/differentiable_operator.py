@@ -7,6 +7,7 @@ from types import FunctionType
 from typing import Any
 
 from ..backends.numba.compile import is_nopython, module
+from ..backends.numba.wrapped_functions import plain_function
 from ..errors import NBGradError, TraceError
 from .arguments import float64_among_float32, has_float32, parameters, ranks_and_kinds, with_defaults
 from .codegen.module_source import module as file_of
@@ -34,7 +35,7 @@ class LoopOperator:
             self._source = source_of(function)
         except NBGradError as err:
             self.refusal_reason = str(err)
-            plain = getattr(function, "py_func", function)
+            plain = plain_function(function)
             self._refused = CapturedSnapshot(plain) if isinstance(plain, FunctionType) else None
 
     @property

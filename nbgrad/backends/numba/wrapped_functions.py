@@ -38,6 +38,7 @@ __all__ = [
     "is_jitclass",
     "is_overloaded",
     "kernel_of",
+    "plain_function",
     "uncached",
     "wrapped_function",
 ]
@@ -113,7 +114,7 @@ def implementation(function: Any, arguments: list[TypeOf], keywords: dict[str, T
         named = {k: _numba_type(a, layout, integer) for k, a in keywords.items()}
         chosen = (choose(*given, **named) for choose in overloads_of(function))
         body = next((b for b in chosen if b is not None), None)
-        bodies.append(getattr(body, "py_func", body))
+        bodies.append(plain_function(body))
     if len({getattr(b, "__code__", None) for b in bodies}) > 1:
         raise AmbiguousOverloadError("depends on the layout of arrays, or on the size of their integers")
     return bodies[0]
@@ -136,6 +137,12 @@ def _type_of(rank: int, dtype: Any) -> types.Type:
     return types.Array(element, rank, "A") if rank else element
 
 
+def plain_function(function: Any) -> Any:
+    """The function of Python that Numba compiled; other objects as they are, and so what wraps a compiled function, to
+    which ``functools.wraps`` gives its attributes."""
+    return function if isinstance(function, FunctionType) else getattr(function, "py_func", function)
+
+
 def uncached(function: Any) -> Any:
     """The function that ``functools.lru_cache`` or ``numba.cfunc`` was given; other objects as they are, and cached
     functions that may draw random numbers, for which it makes a difference."""
@@ -144,7 +151,7 @@ def uncached(function: Any) -> Any:
     if not isinstance(function, functools._lru_cache_wrapper):
         return function
     inner = function.__wrapped__
-    code = getattr(getattr(inner, "py_func", inner), "__code__", None)
+    code = getattr(plain_function(inner), "__code__", None)
     return function if code is None or "random" in code.co_names else inner
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...backends.numba.compile import vectorized_function
+from ...backends.numba.wrapped_functions import plain_function
 from ..custom_rules import RuleFamily, member, rule_of
 from ..ir.functions import FUNCTIONS
 from ..ir.names import literal
@@ -77,9 +78,9 @@ class Calls(Expressions):
             return called
         if is_known(called) or rule_of(called) is not None:
             return None
-        plain = getattr(called, "py_func", called)
+        plain = plain_function(called)
         own = isinstance(plain, types.FunctionType) and (plain.__module__ or "").split(".")[0] not in ("numpy", "math")
-        return plain if own else None  # type: ignore[return-value]
+        return plain if own else None
 
     def call(self, node: ast.Call, hint: str) -> ArrayExpr:
         """Lower a call in an expression; `hint` is the name for a new array."""

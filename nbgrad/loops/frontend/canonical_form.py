@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ...backends.numba.wrapped_functions import plain_function
 from ..ir.names import Names
 from .function_table import DEFINITIONS, is_known
 from .structured_control import own_returns, with_location
@@ -434,7 +435,7 @@ class LongerFirst(Transformer):
                 exchanged = [{a: b, b: a}.get(p, p) for p in parameters]
                 calls = [n for n in subtrees(value) if isinstance(n, ast.Call) and ast.unparse(n.func) == node.name]
                 found = self.source.outer_values.get(node.name)
-                code = getattr(getattr(found, "py_func", found), "__code__", None)
+                code = getattr(plain_function(found), "__code__", None)
                 itself = code and (code.co_filename, code.co_firstlineno - 1) == (self.source.file, self.source.first)
                 if itself and [ast.unparse(n) for n in calls] == [f"{node.name}({', '.join(exchanged)})"]:
                     return calls[0], {a, b}

@@ -25,14 +25,16 @@ class ListStatements(Transformer):
     def __init__(self) -> None:
         self.lists: set[str] = set()
         self.functions: set[str] = set()
+        self.grown: set[str] = set()  # the lists that methods change
         self.fresh = Names(())
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        around = self.lists, self.functions, self.fresh
+        around = self.lists, self.functions, self.fresh, self.grown
         nodes = subtrees(node)
         pairs = [pair for n in nodes if isinstance(n, ast.Assign) for pair in _pairs(n)]
         self.lists = {t.id for t, value in pairs if isinstance(t, ast.Name) and makes_list(value)}
         self.functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
+        self.grown = {n.value.id for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)}
         self.fresh = Names(all_names(node))
         if self.lists:
             for n in nodes:
@@ -42,7 +44,7 @@ class ListStatements(Transformer):
             self.rename_arrays(node)
             self.copy_lists_handed_on(node)
             self.generic_visit(node)
-        self.lists, self.functions, self.fresh = around
+        self.lists, self.functions, self.fresh, self.grown = around
         return node
 
     def rename_arrays(self, function: ast.FunctionDef) -> None:
@@ -142,7 +144,7 @@ class ListStatements(Transformer):
             case ast.Assign([ast.Name(id=name)], ast.BinOp(ast.Name(id=same), ast.Add(), ast.List() as more)):
                 if same == name and name in self.lists:
                     return _extend(node, name, more)
-            case ast.Assign([ast.Name(id=name) as target], ast.ListComp() as kept) if name in self.lists:
+            case ast.Assign([ast.Name(id=name) as target], ast.ListComp() as kept) if name in self.lists & self.grown:
                 if count_mentions(kept, {name}):  # as in hs = [h for h in hs if h > 0]
                     new = self.fresh.fresh(name)
                     extended = _extend(node, name, ast.Name(new, ast.Load()))

@@ -307,7 +307,7 @@ class Lowering(Results, Iteration):
     def always_raises(self, begun: int) -> bool:
         """Whether a statement raises an error in any case; what it emitted after that error is left out then: Python's
         compiler would leave it out, but not what the reverse sweep makes of it."""
-        errors = (k for k, t in enumerate(self.out[begun:], begun) if isinstance(t, Check) and t.test is TRUE)
+        errors = (k for k, t in enumerate(self.out[begun:], begun) if type(t) is Check and t.test is TRUE)  # not Print
         if (at := next(errors, None)) is None:
             return False
         self.shared.left_out |= {n for t in walk(self.out[at + 1 :]) for n in writes(t)}

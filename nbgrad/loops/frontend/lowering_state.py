@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ...backends.numba.wrapped_functions import plain_function
 from ..ir.names import Names
 from ..ir.statements import Block, Function
-from ..ir.terms import Term
+from ..ir.terms import DType, Term
 from .array_expressions import Order, RowType
 from .findings import Findings
 from .source import Source, source_of
@@ -91,10 +92,18 @@ class LoweringState:
 
     def source_of(self, function: Callable) -> Source:
         """The source of a called function, read once."""
-        plain: Any = getattr(function, "py_func", function)
+        plain: Any = plain_function(function)
         if plain not in self.sources:
             self.sources[plain] = source_of(function, called=True)
         return self.sources[plain]
+
+    def first_dtype(self, dtype: Term) -> Term:
+        """The dtype that an array's dtype was made of: that of an argument, if it is one."""
+        seen: set[Term] = set()
+        while isinstance(dtype, DType) and dtype not in seen:
+            seen.add(dtype)
+            dtype = self.dtypes.get(dtype.array, dtype)
+        return dtype
 
     def note_rows(self, array: str, row: RowType | None) -> None:
         """Note that the rows of an array are tuples, if they are: no arithmetic takes them for arrays."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from ...backends.numba.compile import vectorized_function
-from ...backends.numba.wrapped_functions import is_overloaded, wrapped_function
+from ...backends.numba.wrapped_functions import is_overloaded, plain_function, wrapped_function
 from ..custom_rules import rule_of
 from .function_table import WRITING, is_definition, is_known, row_of
 from .list_vectors import append_item
@@ -154,7 +154,7 @@ class _ModRef:
             callee.inner, callee.local = {**self.inner, **callee.inner}, callee.local | self.local
             return callee
         function = None if name in self.inner else self.resolve(call.func)
-        plain = getattr(function, "py_func", function)
+        plain = plain_function(function)
         known = is_known(plain) or rule_of(function) is not None
         if not isinstance(plain, types.FunctionType) or known or plain.__name__ in self.within or is_overloaded(plain):
             return None

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ...backends.numba.wrapped_functions import is_overloaded
+from ...backends.numba.wrapped_functions import is_overloaded, plain_function
 from ..custom_rules import rule_of
 from .function_table import DEFINITIONS, is_known
 from .syntax import Transformer, copy_tree, subtrees
@@ -163,7 +163,7 @@ def _is_inlined(source: Source, call: ast.Call) -> bool:
     """Whether a call is one of a function of the user's, without a rule or other bodies, that is known here, and has no
     parameters that collect arguments: what is read from these is no string's number."""
     called = source.resolve(call.func)
-    plain = getattr(called, "py_func", called)
+    plain = plain_function(called)
     if not isinstance(plain, types.FunctionType) or plain.__code__.co_flags & _COLLECTS:
         return False
     other = rule_of(called) is not None or is_known(called) or is_overloaded(called)

@@ -422,6 +422,7 @@ class Scope(IntegerBounds):
             looks.setdefault(name, looks[kind.name] if isinstance(kind, Like) else "")
         dtype = self.shared.dtypes[name] = self.shared.dtypes.get(like, dtype) if like else dtype
         once = self.runs_once and self.at_function_level
+        dtype = dtype if once else self.shared.first_dtype(dtype)  # of what may be made later than this
         copied = (self.named_by_user(name),) if isinstance(node, ast.FunctionDef) else ()  # a parameter, or a result
         place = self.shared.places_of_arrays[name] = (*self.place_of(node), *copied)
         varying = self.shared.varying_axes.get(name, set())

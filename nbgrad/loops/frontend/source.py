@@ -20,7 +20,7 @@ import numpy as np
 
 from ...backends.numba.generated_module import is_generated
 from ...backends.numba.jitclasses import instance_type
-from ...backends.numba.wrapped_functions import address_of_c_function, uncached
+from ...backends.numba.wrapped_functions import address_of_c_function, plain_function, uncached
 from ...core.source_text import identifier, lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted
@@ -80,7 +80,7 @@ class Source:
         self.called_sources = {} if called is None else called
         self.is_called = called is not None  # by the function that is differentiated
         function = uncached(function)
-        plain = getattr(function, "py_func", function)
+        plain = plain_function(function)
         if not isinstance(plain, types.FunctionType):
             kind = next((text for types_, text in _KINDS if isinstance(plain, types_)), "; if it wraps one, pass that")
             raise TraceError(f"adjoint: a function defined with def is expected, {function!r} was given{kind}")
@@ -298,5 +298,5 @@ def source_of(function: Callable, called: bool = False) -> Source:
     if source.node.args.kwarg and not called:
         what = f"**{source.node.args.kwarg.arg} of the function that is differentiated"
         raise source.refuse(source.node, what, "name each parameter, or differentiate a function that calls it")
-    check(source, (getattr(function, "py_func", function),))
+    check(source, (plain_function(function),))
     return source

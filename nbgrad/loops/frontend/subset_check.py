@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ...backends.numba.jitclasses import instance_type
-from ...backends.numba.wrapped_functions import address_of_c_function, is_jitclass, is_overloaded, kernel_of
+from ...backends.numba.wrapped_functions import (
+    address_of_c_function,
+    is_jitclass,
+    is_overloaded,
+    kernel_of,
+    plain_function,
+)
 from ..custom_rules import rule_of
 from ..runtime.index_errors import outside
 from ..runtime.printing import print_values
@@ -183,7 +189,7 @@ class _Check:
             if is_known(called) or rule_of(called) is not None:
                 return True
         kernel: object = kernel_of(called)
-        plain = getattr(called, "py_func", called) if kernel is None else kernel
+        plain = plain_function(called) if kernel is None else kernel
         if not isinstance(plain, types.FunctionType) or (plain.__module__ or "").split(".")[0] == "numpy":
             return False
         if plain in self.within or is_overloaded(called):  # the body is chosen by the types of arguments
