@@ -168,6 +168,19 @@ def test_the_function_itself_names_its_parameters():
     [
         ("b = {0: a}\nreturn b[0]", "a dictionary with other keys than strings that are written there"),
         ("b = {'u': a}\nreturn b['v']", "the key 'v', which the dictionary does not have in .*it has u; give it where"),
+        (
+            "b = {'u': a}\nk = 'u' if n > 1 else 'v'\nreturn b.get(k, n)",
+            r"the key k in b.get\(k, n\), which is no string",
+        ),
+        ("b = {'u': a}\nk = 'u' if n > 1 else 'v'\nreturn b[k]", r"the key k in b\[k\], which is no string"),
+        (
+            "b = {'u': 'w'}\nk = 'u' if n > 1 else 'v'\nreturn a if b.get(k, 'z') == 'w' else n",
+            r"the key k in b.get\(k, 'z'\), which is no string",
+        ),
+        (
+            "b = {'u': a}\nfor i in range(n):\n    k = 'u' if x[i] > 0 else 'v'\n    a *= b.get(k, 2.0)\nreturn a",
+            "the key k in",
+        ),
         ("b = {'u': a}\nreturn b * 2", "b, which is a dictionary, as a number or array"),
         ("b = {'u': a}\nreturn b", "b, which is a dictionary, as a result"),
         ("b = {'u': a}\nc = b\nc['u'] = 1.0\nreturn b['u']", "an item of a dictionary, which is set"),

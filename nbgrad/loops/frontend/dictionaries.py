@@ -54,7 +54,7 @@ def _known_item(low: Scope, node: ast.Subscript) -> object:
     """The item of a dictionary, or of a tuple in one or with a name, by a constant; None for other expressions."""
     held = dictionary_of(low, node.value)
     if held is not None:
-        return held.items.get(known_key(low, node.slice) or "")
+        return None if (key := known_key(low, node.slice)) is None else held.items.get(key)
     items: object = ()
     if isinstance(node.value, ast.Subscript):
         items = getattr(_known_item(low, node.value), "items", ())
@@ -142,16 +142,20 @@ def keyword_items(low: Calls, node: ast.Call) -> list[ast.keyword]:
 
 def item_of(low: Expressions, node: ast.Subscript, dictionary: Dictionary) -> ArrayExpr:
     """``options["a"]``."""
-    key = _key(low, node.slice)
+    key = _key(low, node, node.slice)
     if key not in dictionary.items:
-        said = unparse(node.slice) if key is None else f"the key {unparse(node.slice)}"
-        raise low.source.refuse(node, f"{said}, which the dictionary does not have", _keys(dictionary))
+        what = f"the key {unparse(node.slice)}, which the dictionary does not have"
+        raise low.source.refuse(node, what, _keys(dictionary))
     return dictionary.items[key]
 
 
-def _key(low: Expressions, node: ast.expr) -> str | None:
-    static = low.tree_or_static(node)
-    return static.value if isinstance(static, Static) and isinstance(static.value, str) else None
+def _key(low: Expressions, node: ast.expr, key: ast.expr) -> str:
+    """The string that a key in `node` is; one that is not known is refused, as it is neither there nor absent."""
+    static = low.tree_or_static(key)
+    if isinstance(static, Static) and isinstance(static.value, str) and not isinstance(static.value, Message):
+        return static.value
+    what = f"the key {unparse(key)} in {unparse(node)}, which is no string that is known"
+    raise low.source.refuse(node, what, "write the key, or if and elif for the keys that there are")
 
 
 def known_key(low: Scope, node: ast.expr) -> str | None:
@@ -187,11 +191,11 @@ def dictionary_method(low: Calls, node: ast.Call) -> ArrayExpr | None:
     if takes and not (mine and low.at_function_level):
         what = f"{unparse(node)}, which changes a dictionary, or in a loop or branch"
         raise low.source.refuse(node, what, "use get, or take it at the beginning")
-    key = _key(low, node.args[0])
+    key = _key(low, node, node.args[0])
     if key not in dictionary.items:
         if len(node.args) == 2:
             return low.tree_or_static(node.args[1])
-        if takes or key is None:
+        if takes:
             raise low.source.refuse(node, f"{unparse(node)}, a key that it does not have", _keys(dictionary))
         return Static(None)
     if takes and isinstance(owner, ast.Name):

@@ -131,10 +131,12 @@ def _constant(low: Scope, node: ast.expr) -> Any:
         case ast.Call(ast.Attribute(owner, "get"), [key, *default], []) if (
             held := dictionary_of(low, owner)
         ) is not None:
-            item = held.items.get(known_key(low, key) or "")
-            if item is None:
+            known = known_key(low, key)
+            if known is None:
+                return _UNKNOWN
+            if known not in held.items:
                 return _constant(low, default[0]) if default else None
-            return _known_text(item) if isinstance(item, Static) else _UNKNOWN
+            return _known_text(tree) if isinstance(tree := held.items[known], Static) else _UNKNOWN
         case ast.Attribute(value=owner, attr="kind") if (found := element_type(low, owner)) is not None:  # type: ignore[arg-type]
             unsigned = found.array in low.lowered_function.unsigned
             return "u" if unsigned else {float: "f", int: "i", bool: "b"}.get(found.cast, _UNKNOWN)  # type: ignore[call-overload]
