@@ -12,15 +12,7 @@ from collections.abc import Container, Mapping
 
 from ..ir.statements import Assign, Check, If, Swap
 from ..ir.terms import FALSE, TRUE, ZERO, Compare, Constant, Element, Shape, Unary, Variable, integer
-from .array_expressions import (
-    ArrayExpr,
-    Elementwise,
-    Leaf,
-    SelectExpr,
-    TupleExpr,
-    copy_of_values,
-    leaves,
-)
+from .array_expressions import ArrayExpr, Elementwise, Leaf, SelectExpr, TupleExpr, copy_of_values, leaves
 from .calls import Calls
 from .live_range_splitting import NeedsSplitting
 from .mod_ref import modified_arrays
@@ -232,14 +224,11 @@ class CopyInsertion(Calls):
         copies = self.shared.read_only_copies
         made = self.shared.may_be_arguments & set(copies) - self.standing_before
         made = made if only is None else made & only
-        kept = (
-            any(isinstance(n, ast.FunctionDef | ast.Lambda | ast.GeneratorExp) for n in subtrees(s)) if made else False
-        )
-        alone = not isinstance(s, ast.Assign) or (
-            len(s.targets) == 1 and not isinstance(s.targets[0], ast.Tuple | ast.List)
-        )
-        if not made or kept or not alone:  # another target may be bound to it yet
+        if not made or any(isinstance(n, ast.FunctionDef | ast.Lambda | ast.GeneratorExp) for n in subtrees(s)):
             return
+        targets = s.targets if isinstance(s, ast.Assign) else []
+        if len(targets) > 1 or any(isinstance(t, ast.Tuple | ast.List) for t in targets):
+            return  # another target may be bound to it yet
         scope: CopyInsertion | None = self
         while made and scope is not None:
             made = {a for a in made if a not in scope.owners.values() and not scope.names_of(a)}
