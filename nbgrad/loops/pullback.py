@@ -39,7 +39,8 @@ class Pullback:
                 f"{f.name}: the pullback takes one argument, {1 + len(more)} are given; put the cotangents of "
                 f"({', '.join(names)}) in a tuple"
             )
-        seeds = flat_cotangents(f, as_tuple(cotangents))
+        listed = isinstance(cotangents, list) and isinstance(f.form, tuple) and f.form[0] is list
+        seeds = flat_cotangents(f, tuple(cotangents) if listed else as_tuple(cotangents))
         if len(seeds) != len(names):
             raise AttrError(
                 f"{f.name}: {len(names)} cotangents expected ({', '.join(names)}), {len(seeds)} given; None means zeros"

@@ -162,6 +162,17 @@ class ArrayCreation:
 
     # One value for all elements.
 
+    def like_number(self, called: object, number: Scalar, value: Term | None, kind: str | Like) -> ArrayExpr:
+        """``np.zeros_like(x)`` of a number, which is one."""
+        kind = kind or self.low.kind_of_tree(number)
+        if not isinstance(kind, str) or kind == "":
+            raise self.refuse(f"{unparse(self.node)}, of a number", "write the number")
+        if value is None:
+            value = ONE if called is np.ones_like else ZERO
+        conversion = {"float": float, "int": int, "bool": bool}[kind]
+        held = isinstance(value, Constant)
+        return Scalar(Constant(conversion(value.value)) if held else call_of(conversion, value))  # type: ignore[attr-defined]
+
     def filled(self, called: object, first: ast.expr) -> ArrayExpr:
         value: Term | None = None
         if called in (np.full, np.full_like):
@@ -171,7 +182,10 @@ class ArrayCreation:
         kind, dtype = self.dtype()
         like = None
         if called in _LIKE:
-            view = self.low.view(first)
+            tree = self.low.tree(first)
+            if isinstance(tree, Scalar):
+                return self.like_number(called, tree, value, kind)
+            view = self.low.view_of(tree, first)
             like = Leaf(view)
             sizes = self.low.shape(view)
             if not kind and self.low.kind_of_tree(like) == "bool":

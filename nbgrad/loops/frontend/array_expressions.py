@@ -321,10 +321,9 @@ class Elementwise:
         """The length of each axis of `tree`."""
         return [axis_length(a) for a in self.result_axes(tree)]
 
-    def exchanges_axes(self, tree: ArrayExpr, other: ArrayExpr) -> bool:
-        """Whether `tree` has the lengths of the `other` one, in another order."""
-        mine, theirs = self.lengths(tree), self.lengths(other)
-        return mine != theirs and set(mine) == set(theirs)
+    def has_other_lengths(self, tree: ArrayExpr, other: ArrayExpr) -> bool:
+        """Whether `tree` has other lengths than the `other` one, as far as the source shows them."""
+        return self.lengths(tree) != self.lengths(other)
 
     # Elements.
 

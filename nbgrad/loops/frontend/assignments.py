@@ -272,7 +272,7 @@ class Assignments(TupleAssignments):
             if tree.rank != self.lowered_function.ranks[owner]:
                 self.shared.may_decide.update(*self.shared.tests_around)
                 raise self.source.refuse(s, f"{name} gets another number of axes", "use another name")
-            if self.decided_by and Elementwise(self, s).exchanges_axes(tree, Leaf(self.whole_view(owner))):
+            if self.decided_by and Elementwise(self, s).has_other_lengths(tree, Leaf(self.whole_view(owner))):
                 self.lowered_function.deciding |= self.decided_by
             if self.would_broadcast(s, tree, Leaf(self.whole_view(owner))):
                 self.may_differ_by_iteration(in_ranges=True)

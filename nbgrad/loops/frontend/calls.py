@@ -31,6 +31,7 @@ from . import (  # noqa: F401
     vectorization,
 )
 from .array_expressions import ArrayExpr, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .captured_objects import method_of_captured
 from .captured_values import unsupported_constant
 from .chosen_items import chosen_item
 from .comparisons import require_known
@@ -41,6 +42,7 @@ from .generators import check_argument
 from .implicit_errors import check_call, refuse_unknown_errors
 from .instances import call_of_method, method
 from .known_integers import known_form
+from .library.lists import LIST_METHODS
 from .library_errors import shown_at_call
 from .number_types import is_number_type
 from .numbered_strings import error_of_other_use
@@ -117,6 +119,7 @@ class Calls(Expressions):
     def with_chosen_function(self, node: ast.Call) -> ast.Call:
         """A call of ``{"a": f, "b": g}[mode]`` as one of the function that it is; one of a ``functools.partial`` with
         the arguments that this has; one of a function with an overload as one of its body."""
+        node = method_of_captured(self, node)
         chosen = chosen_item(self, node.func)
         function = None if chosen is None else static_value(self, chosen)
         called = self.function_of(node.func) if chosen is None else function and function.value
@@ -261,6 +264,9 @@ class Calls(Expressions):
 
     def method(self, node: ast.Call, function: ast.Attribute, hint: str) -> ArrayExpr:
         """A call of a method of an array: of the function that it is equal to, with the array first."""
+        if (searches := LIST_METHODS.get(function.attr)) is not None and len(node.args) == 1:
+            items, value = self.array_like(function.value), self.tree(node.args[0])
+            return self.library(searches, node, items, value)
         method = getattr(np.ndarray, function.attr, None)
         if (
             method is np.ndarray.copy

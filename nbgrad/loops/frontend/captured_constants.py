@@ -9,7 +9,14 @@ import numpy as np
 from ..ir.names import literal
 from ..ir.terms import Variable
 from .array_expressions import ArrayExpr, Leaf, Scalar, Static, TupleExpr
-from .captured_values import MAX_CONSTANT_ELEMENTS, identical_scalars, unsupported_constant
+from .captured_values import (
+    MAX_CONSTANT_ELEMENTS,
+    CapturedObject,
+    identical_scalars,
+    is_plain_object,
+    unsupported_constant,
+)
+from .dictionaries import Dictionary
 from .scope import Scope
 from .views import NUMBERS
 
@@ -53,6 +60,10 @@ class CapturedConstants(Scope):
             return TupleExpr([self.captured_item(node, f"{name}_{k}", v) for k, v in enumerate(parts)], slice)
         if isinstance(value, str | None) or callable(value):
             return Static(value)
+        if isinstance(value, dict) and all(type(k) in (str, int) for k in value):
+            return Static(Dictionary({k: self.captured_item(node, f"{name}_{k}", v) for k, v in value.items()}))
+        if is_plain_object(value):
+            return Static(CapturedObject(name, value))
         return Scalar(literal(value)) if type(value) is int else self.captured_value(node, name, value)
 
     def constant(self, name: str, value: object) -> str:

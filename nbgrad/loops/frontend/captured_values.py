@@ -13,7 +13,8 @@ import functools
 import math
 import operator
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,8 +22,18 @@ from ...core.source_text import constant_source
 from .syntax import bound_to, subtrees
 from .views import NUMBERS
 
-__all__ = ["MAX_CONSTANT_ELEMENTS", "CapturedSnapshot", "as_it_is", "attribute_path", "captured_attributes",
-           "identical_scalars", "unsupported_constant"]  # fmt: skip
+__all__ = [
+    "MAX_CONSTANT_ELEMENTS",
+    "CapturedObject",
+    "CapturedSnapshot",
+    "ClassSnapshot",
+    "as_it_is",
+    "attribute_path",
+    "captured_attributes",
+    "identical_scalars",
+    "is_plain_object",
+    "unsupported_constant",
+]  # fmt: skip
 
 #: The largest number of elements of a captured array that becomes a constant of generated code.
 MAX_CONSTANT_ELEMENTS = 4096
@@ -42,6 +53,20 @@ def unsupported_constant(value: object) -> tuple[str, str] | None:
     return None
 
 
+class CapturedObject(NamedTuple):
+    """An object from outside, by its name, whose attributes are read."""
+
+    name: str
+    value: object
+
+
+def is_plain_object(value: object) -> bool:
+    """Whether a value is an instance of a class of Python's, with attributes of its own, as that of a data class."""
+    kind = type(value)
+    own = "__dict__" in dir(value) and kind.__module__.split(".")[0] not in ("builtins", "numpy", "numba", "types")
+    return own and not callable(value) and not isinstance(value, type | tuple | list | dict | str | int | float | bool)
+
+
 class CapturedSnapshot:
     """A snapshot of what a function captures: globals, closure variables, attributes of these, items of dictionaries
     and arguments of partials, elements of arrays."""
@@ -53,11 +78,10 @@ class CapturedSnapshot:
         values = [module[n] for n in code.co_names if n in module] + [value for _, value in self._cells]
         namespaces = [module, *(namespace for value in values for namespace in _attributes(value))]
         self._names = [(namespace, n, namespace.get(n, _MISSING)) for namespace in namespaces for n in code.co_names]
-        values += [value for namespace, _, value in self._names if namespace is not module]
-        self._tables = [(v, dict(v)) for v in values if isinstance(v, dict) and len(v) <= MAX_CONSTANT_ELEMENTS]
-        values += [value for _, items in self._tables for value in items.values()]
-        self._lists = [(v, list(v)) for v in values if isinstance(v, list) and len(v) <= MAX_CONSTANT_ELEMENTS]
-        values += [item for _, items in self._lists for item in items]
+        values = _reachable(values + [value for namespace, _, value in self._names if namespace is not module])
+        self._tables = [(v, dict(v)) for v in values if isinstance(v, dict)]
+        self._tables += [(vars(v), dict(vars(v))) for v in values if is_plain_object(v)]
+        self._lists = [(v, list(v)) for v in values if isinstance(v, list)]
         partials = [v for v in values if isinstance(v, functools.partial)]
         self._tables += [(v.keywords, dict(v.keywords)) for v in partials]
         values += [a for v in partials for a in (*v.args, *v.keywords.values())]
@@ -79,6 +103,35 @@ class CapturedSnapshot:
         )
 
 
+class ClassSnapshot:
+    """A snapshot of what classes have: methods and constants."""
+
+    def __init__(self, kinds: Collection[type]) -> None:
+        self._tables = [(vars(c), dict(vars(c))) for c in kinds]
+
+    def still_current(self) -> bool:
+        """Whether they have the same."""
+        return all(len(t) == len(held) and all(t.get(k) is v for k, v in held.items()) for t, held in self._tables)
+
+
+def _reachable(values: list) -> list:
+    """These values, and what is in dictionaries, lists, tuples and objects of Python's own classes among them, as far
+    as they are no larger than what becomes a constant."""
+    found, seen = list(values), {id(v) for v in values}
+    for value in found:
+        inner: Collection = ()
+        if isinstance(value, dict):
+            inner = value.values()
+        elif isinstance(value, list | tuple):
+            inner = value
+        elif is_plain_object(value):
+            inner = vars(value).values()
+        new = [] if len(inner) > MAX_CONSTANT_ELEMENTS else [v for v in inner if id(v) not in seen]
+        seen |= set(map(id, new))
+        found += new
+    return found
+
+
 _MISSING = object()
 _is = operator.is_
 
@@ -96,7 +149,7 @@ def as_it_is(value: object) -> object:
         keywords = {k: as_it_is(v) for k, v in value.keywords.items()}
         return functools.partial(value.func, *map(as_it_is, value.args), **keywords)
     if isinstance(value, dict):
-        return {k: v if isinstance(v, dict) else as_it_is(v) for k, v in value.items()}
+        return {k: v if v is value else as_it_is(v) for k, v in value.items()}
     return value
 
 

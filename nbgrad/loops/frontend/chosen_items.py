@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .array_expressions import Lowered
-from .captured_values import MAX_CONSTANT_ELEMENTS
-from .dictionaries import display_items, known_key
+from .dictionaries import Key, chosen_by_number, dictionary_from_outside, display_items, known_key
 from .function_table import row_of
 from .syntax import children, unparse
 
@@ -40,15 +39,17 @@ def chosen_item(low: Expressions, node: ast.expr) -> ast.expr | None:
     pairs = display_items(low, owner)
     if any(key is None for key, _ in pairs or ()):
         raise low.source.refuse(node, f"** in {unparse(owner)}", "give the dictionary a name before")
-    items: dict[str, object] | None = dict(pairs) if pairs else _of_module(low, owner)  # type: ignore[arg-type]
+    items: dict[Key, object] | None = dict(pairs) if pairs else dictionary_from_outside(low, owner)  # type: ignore[arg-type]
     if items is None:
         return None
+    if default is None and (numbered := chosen_by_number(low, node, key, items)) is not None:
+        return numbered
     chosen = known_key(low, key)
     if chosen is None:
-        what = f"the key {unparse(key)} in {unparse(node)}, which is no string that is known"
+        what = f"the key {unparse(key)} in {unparse(node)}, which is no string or integer that is known"
         raise low.source.refuse(node, what, "pass it as an argument, or choose by if and elif")
     if chosen not in items and default is None:
-        instead = f"it has {', '.join(items) or 'none'}; add it to the dictionary"
+        instead = f"it has {', '.join(map(str, items)) or 'none'}; add it to the dictionary"
         raise low.source.refuse(node, f"the key {chosen!r}, which the dictionary does not have", instead)
     others = [*(v for k, v in items.items() if k != chosen), *([default] if chosen in items and default else [])]
     for other in others:
@@ -60,16 +61,6 @@ def chosen_item(low: Expressions, node: ast.expr) -> ast.expr | None:
         return item
     tree = low.captured_item(node, f"{unparse(owner)}_{chosen}", item)
     return ast.copy_location(Lowered(tree), node)
-
-
-def _of_module(low: Expressions, node: ast.expr) -> dict[str, object] | None:
-    """A dictionary from outside with strings as keys; None for other expressions."""
-    if not isinstance(node, ast.Name) or low.is_local_name(node.id):
-        return None
-    value = low.source.outer_values.get(node.id)
-    if not isinstance(value, dict) or len(value) > MAX_CONSTANT_ELEMENTS:
-        return None
-    return value if all(isinstance(k, str) for k in value) else None
 
 
 def _is_pure(low: Expressions, node: ast.AST) -> bool:

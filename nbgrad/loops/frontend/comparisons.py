@@ -10,6 +10,7 @@ import numpy as np
 from ..ir.from_syntax import COMPARE
 from ..ir.terms import Compare, Constant, Logical, Unary
 from .array_expressions import ArrayExpr, Lowered, Scalar, Static, TupleExpr, combine
+from .library.lists import contains_item
 from .live_range_splitting import NeedsSplitting
 from .numbered_strings import error_of_other_use
 from .partial_evaluation import static_truth
@@ -33,6 +34,9 @@ def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
         require_known(low, node, name, not any(isinstance(op, ast.Is | ast.IsNot) for op in node.ops))
     if len(node.ops) == 1 and isinstance(node.ops[0], ast.In | ast.NotIn):
         return _membership(low, node)
+    match node:
+        case ast.Compare(ops=[ast.Is() | ast.IsNot() as op], comparators=[ast.Constant(bool() as wanted)]):
+            return _is_bool(low, node, wanted, isinstance(op, ast.Is))
     if any(isinstance(op, ast.Is | ast.IsNot | ast.In | ast.NotIn) for op in node.ops):
         if any(isinstance(x, ast.Constant) and x.value is None for x in (node.left, *node.comparators)):
             what = f"{unparse(node)}, which depends on what has run before"
@@ -45,6 +49,16 @@ def lower_comparison(low: Expressions, node: ast.Compare) -> ArrayExpr:
         return _of_tuples(low, node, parts)
     ops = tuple([COMPARE[type(op)] for op in node.ops])
     return combine(lambda *operands: Compare(ops, operands), low.as_operands(node, parts))
+
+
+def _is_bool(low: Expressions, node: ast.Compare, wanted: bool, inside: bool) -> Scalar:
+    """``x is True``: of a bool, whether it holds; other numbers are another object."""
+    tree = low.tree(node.left)
+    if not isinstance(tree, Scalar) or low.kind_of_tree(tree) == "":
+        raise low.source.refuse(node, f"{unparse(node)}", "use ==, or the value itself as a test")
+    if low.kind_of_tree(tree) != "bool":
+        return Scalar(Constant(not inside))
+    return Scalar(tree.term if wanted is inside else Unary("not", tree.term))
 
 
 def require_known(low: Expressions, node: ast.expr, name: str, refuse: bool = True) -> None:
@@ -84,9 +98,12 @@ def _of_tuples(low: Expressions, node: ast.Compare, parts: list[ArrayExpr]) -> A
 def _membership(low: Expressions, node: ast.Compare) -> Scalar:
     """``x in (a, b)`` and ``x not in (a, b)``."""
     tree = low.tree(node.comparators[0])
-    if tree.rank:
+    if tree.rank == 1 and low.is_list(tree):
+        found = low.library(contains_item, node, tree, low.tree(node.left))
+    elif tree.rank:
         equal = ast.Compare(node.left, [ast.Eq()], [ast.copy_location(Lowered(tree), node)])
         found = low.tree(with_location(ast.Call(bound_name(np.any, "np.any"), [equal], []), node))
+    if tree.rank:
         assert isinstance(found, Scalar)
         return found if isinstance(node.ops[0], ast.In) else Scalar(Unary("not", found.term))
     items = low.tuple_items(tree)

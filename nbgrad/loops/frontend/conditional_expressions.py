@@ -142,7 +142,7 @@ def lower_conditional(low: Expressions, node: ast.IfExp) -> ArrayExpr:
         here, there = (Assign(name, tree.term) for tree in (first, second))
         low.out.append(If(test, [*before, here], [*other, there]))
         return Scalar(Variable(name))
-    if deciding and first.rank == second.rank > 1 and Elementwise(low, node).exchanges_axes(first, second):
+    if deciding and first.rank == second.rank > 1 and Elementwise(low, node).has_other_lengths(first, second):
         low.lowered_function.deciding |= deciding
     if not isinstance(first, Scalar):
         test = low.name_or_constant(test)

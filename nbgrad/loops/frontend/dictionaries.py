@@ -8,34 +8,58 @@ items out of its own ``**options``.
 from __future__ import annotations
 
 import ast
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..ir.terms import Constant
+from ..ir.statements import Check
+from ..ir.terms import Compare, Constant, Logical, integer
 from .array_expressions import ArrayExpr, FromFunction, Leaf, Lowered, Op, Scalar, Static, TupleExpr
+from .captured_values import MAX_CONSTANT_ELEMENTS
+from .known_integers import integer_of
 from .messages import Message
 from .record_types import is_record
 from .rewrites import item_of_dictionary
-from .syntax import bound_to, unparse
+from .syntax import bound_to, number_node, unparse
 
 if TYPE_CHECKING:
     from .calls import Calls
     from .expressions import Expressions
     from .scope import Scope
 
-__all__ = ["METHODS", "Dictionary", "dictionary_display", "dictionary_items", "dictionary_method", "dictionary_of",
-           "display_items", "item_of", "item_of_loop", "keyword_items", "known_key", "lasting"]  # fmt: skip
+__all__ = [
+    "METHODS",
+    "READING",
+    "Dictionary",
+    "Key",
+    "dictionary_display",
+    "dictionary_items",
+    "dictionary_method",
+    "dictionary_of",
+    "display_items",
+    "item_of",
+    "item_of_loop",
+    "keyword_items",
+    "known_key",
+    "lasting",
+]  # fmt: skip
 
 
+#: The most integers that a key is compared with.
+_MOST_NUMBERS = 32
+#: What a key may be.
+Key = str | int
 #: The methods of dictionaries that are known.
 METHODS = ("get", "pop", "keys", "values", "items")
+#: Those that do not change it.
+READING = ("get", "keys", "values", "items")
 
 
 @dataclass(frozen=True, eq=False)
 class Dictionary:
     """What the keys hold: numbers in variables of their own, arrays, and what is known when code is generated."""
 
-    items: dict[str, ArrayExpr]
+    items: dict[Key, ArrayExpr]
 
 
 def dictionary_of(low: Scope, node: ast.expr) -> Dictionary | None:
@@ -71,7 +95,7 @@ def dictionary_display(low: Expressions, node: ast.expr) -> Static | None:
     pairs = display_items(low, node)
     if pairs is None:
         return None
-    items: dict[str, ArrayExpr] = {}
+    items: dict[Key, ArrayExpr] = {}
     for key, value in pairs:
         if key is None:
             items |= _spread(low, value)
@@ -81,12 +105,17 @@ def dictionary_display(low: Expressions, node: ast.expr) -> Static | None:
     return Static(Dictionary(items))
 
 
-def display_items(low: Expressions, node: ast.expr) -> list[tuple[str | None, ast.expr]] | None:
+def display_items(low: Expressions, node: ast.expr) -> list[tuple[Key | None, ast.expr]] | None:
     """The keys and values in ``{...}`` or ``dict(...)``, with None as the key of ``**value``; None for others."""
     match node:
         case ast.Dict(keys=keys, values=values):
-            names = [str(k.value) if isinstance(k, ast.Constant) else None for k in keys]
-            return list(zip(names, values, strict=True))
+            return [(None if k is None else _key(low, node, k), v) for k, v in zip(keys, values, strict=True)]
+        case ast.DictComp(generators=[generator]) if not generator.ifs:
+            items = low.static_items(low.forwards(generator.iter))  # type: ignore[attr-defined]
+            if items is not None:
+                pair = ast.copy_location(ast.Tuple([node.key, node.value], ast.Load()), node)
+                made = low.elements_for(generator, pair, items)  # type: ignore[attr-defined]
+                return [(_key(low, node, p.elts[0]), p.elts[1]) for p in made]
         case ast.Call(ast.Name() as function, args, keywords) if low.function_of(function) is dict and len(args) < 2:
             return [*((None, a) for a in args), *((k.arg, k.value) for k in keywords)]
         case ast.Call(ast.Attribute(owner, "copy"), [], []) if dictionary_of(low, owner) is not None:
@@ -115,7 +144,7 @@ def lasting(low: Expressions, node: ast.expr, tree: ArrayExpr) -> ArrayExpr:
     return low.evaluate_first(node, tree) if number or isinstance(tree, Op | FromFunction) else tree  # type: ignore[attr-defined]
 
 
-def _spread(low: Expressions, node: ast.expr) -> dict[str, ArrayExpr]:
+def _spread(low: Expressions, node: ast.expr) -> dict[Key, ArrayExpr]:
     """What ``**node`` stands for."""
     tree = low.tree_or_static(node) if isinstance(node, ast.Dict | ast.Call | ast.Name | Lowered) else None
     if not isinstance(tree, Static) or not isinstance(tree.value, Dictionary):
@@ -132,6 +161,8 @@ def keyword_items(low: Calls, node: ast.Call) -> list[ast.keyword]:
             keywords.append(k)
             continue
         for key, tree in _spread(low, k.value).items():
+            if not isinstance(key, str):
+                raise low.source.refuse(node, f"the key {key} of {unparse(k.value)}", "keywords are strings")
             keywords.append(ast.keyword(key, ast.copy_location(Lowered(tree), k.value)))
     given = [k.arg for k in keywords]
     twice = next((k for k in given if given.count(k) > 1), None)
@@ -142,33 +173,80 @@ def keyword_items(low: Calls, node: ast.Call) -> list[ast.keyword]:
 
 def item_of(low: Expressions, node: ast.Subscript, dictionary: Dictionary) -> ArrayExpr:
     """``options["a"]``."""
+    if (numbered := chosen_by_number(low, node, node.slice, dictionary.items)) is not None:
+        return low.tree(numbered)
     key = _key(low, node, node.slice)
     if key not in dictionary.items:
         what = f"the key {unparse(node.slice)}, which the dictionary does not have"
-        raise low.source.refuse(node, what, _keys(dictionary))
+        raise low.source.refuse(node, what, _keys(dictionary.items))
     return dictionary.items[key]
 
 
-def _key(low: Expressions, node: ast.expr, key: ast.expr) -> str:
-    """The string that a key in `node` is; one that is not known is refused, as it is neither there nor absent."""
-    static = low.tree_or_static(key)
-    if isinstance(static, Static) and isinstance(static.value, str) and not isinstance(static.value, Message):
-        return static.value
-    what = f"the key {unparse(key)} in {unparse(node)}, which is no string that is known"
+def chosen_by_number(low: Expressions, node: ast.expr, key: ast.expr, items: Mapping[Key, object]) -> ast.expr | None:
+    """The item of a dictionary of integers whose key is known when the function runs; None for others."""
+    numbers = [k for k in items if isinstance(k, int)]
+    if not numbers or len(numbers) < len(items) or len(items) > _MOST_NUMBERS:
+        return None
+    tree = low.tree_or_static(key)
+    if not isinstance(tree, Scalar):
+        return None
+    if (number := integer_of(low, tree.term)) is not None:
+        return _item_node(low, node, number, items[number]) if number in items else None
+    term = low.name_or_constant(tree.term)
+    others = [Compare(("!=",), (term, integer(k))) for k in numbers]
+    text = f"{unparse(key)} is no key of the dictionary in '{unparse(node)}'; {_keys(items)}"
+    low.emit(Check(Logical("and", tuple(others)) if len(others) > 1 else others[0], text, "KeyError", exact=True))
+    *first, made = [_item_node(low, node, k, v) for k, v in items.items()]
+    for k, item in reversed(list(zip(numbers, first, strict=False))):
+        test = ast.Compare(Lowered(Scalar(term)), [ast.Eq()], [number_node(k)])
+        made = ast.IfExp(test, item, made)
+    return ast.fix_missing_locations(ast.copy_location(made, node))
+
+
+def _item_node(low: Expressions, node: ast.expr, key: Key, item: object) -> ast.expr:
+    """An item as an expression."""
+    return item if isinstance(item, ast.expr) else Lowered(_captured(low, node, key, item))
+
+
+def dictionary_from_outside(low: Expressions, node: ast.expr) -> dict[Key, object] | None:
+    """A dictionary of the module, or of a function around, with strings or integers as keys; None for other
+    expressions."""
+    if not isinstance(node, ast.Name) or bound_to(node) is not None or low.is_local_name(node.id):
+        return None
+    value = low.source.outer_values.get(node.id)
+    if not isinstance(value, dict) or len(value) > MAX_CONSTANT_ELEMENTS:
+        return None
+    return value if all(type(k) in (str, int) for k in value) else None
+
+
+def _captured(low: Expressions, node: ast.expr, key: Key, item: object) -> ArrayExpr:
+    """An item of a dictionary, or one of a dictionary from outside."""
+    return item if isinstance(item, ArrayExpr) else low.captured_item(node, f"item_{key}", item)
+
+
+def _key(low: Expressions, node: ast.expr, key: ast.expr) -> Key:
+    """The key that is given in `node`; one that is not known is refused, as it is neither there nor absent."""
+    tree = low.tree_or_static(key)
+    if isinstance(tree, Static) and isinstance(tree.value, str) and not isinstance(tree.value, Message):
+        return tree.value
+    if isinstance(tree, Scalar) and low.kind_of_tree(tree) == "int" and (k := integer_of(low, tree.term)) is not None:
+        return k
+    what = f"the key {unparse(key)} in {unparse(node)}, which is no string or integer that is known"
     raise low.source.refuse(node, what, "write the key, or if and elif for the keys that there are")
 
 
-def known_key(low: Scope, node: ast.expr) -> str | None:
-    """The string that a key is: one that is written there, or that a name is bound to; None if it is not known."""
+def known_key(low: Scope, node: ast.expr) -> Key | None:
+    """The string or integer that a key is: one that is written there, or that a name is bound to; None if it is not
+    known."""
     value: object = node.value if isinstance(node, ast.Constant) else None
     if isinstance(node, ast.Name):
         static = low.string_of(node.id)
         value = low.resolve(node) if static is None else static.value
-    return value if isinstance(value, str) and not isinstance(value, Message) else None
+    return value if type(value) in (str, int) else None  # type: ignore[return-value]
 
 
-def _keys(dictionary: Dictionary) -> str:
-    return f"it has {', '.join(dictionary.items) or 'none'}; give it where the dictionary is made"
+def _keys(items: Collection[Key]) -> str:
+    return f"it has {', '.join(map(str, items)) or 'none'}; give it where the dictionary is made"
 
 
 def dictionary_method(low: Calls, node: ast.Call) -> ArrayExpr | None:
@@ -196,7 +274,7 @@ def dictionary_method(low: Calls, node: ast.Call) -> ArrayExpr | None:
         if len(node.args) == 2:
             return low.tree_or_static(node.args[1])
         if takes:
-            raise low.source.refuse(node, f"{unparse(node)}, a key that it does not have", _keys(dictionary))
+            raise low.source.refuse(node, f"{unparse(node)}, a key that it does not have", _keys(dictionary.items))
         return Static(None)
     if takes and isinstance(owner, ast.Name):
         low.string_bindings[owner.id] = Dictionary({k: t for k, t in dictionary.items.items() if k != key})
@@ -219,9 +297,13 @@ def dictionary_items(low: Expressions, node: ast.expr) -> list[ArrayExpr] | None
         case _:
             owner, part = node, "keys"
     dictionary = dictionary_of(low, owner)
-    if dictionary is None:
+    if dictionary is not None:
+        pairs = list(dictionary.items.items())
+    elif (outside := dictionary_from_outside(low, owner)) is not None:
+        pairs = [(k, Static(None) if part == "keys" else _captured(low, node, k, v)) for k, v in outside.items()]
+    else:
         return None
-    pairs = dictionary.items.items()
+    named = [(Static(k) if isinstance(k, str) else Scalar(integer(k)), t) for k, t in pairs]
     if part == "items":
-        return [TupleExpr([Static(k), t]) for k, t in pairs]
-    return [Static(k) if part == "keys" else t for k, t in pairs]
+        return [TupleExpr([k, t]) for k, t in named]
+    return [k if part == "keys" else t for k, t in named]

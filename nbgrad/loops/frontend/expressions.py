@@ -41,6 +41,7 @@ from .array_expressions import (
     copy_of_values,
     is_table,
 )
+from .captured_objects import attribute_of_captured
 from .comparisons import lower_comparison
 from .conditional_expressions import lower_boolean, lower_conditional, truth
 from .dictionaries import dictionary_of, lasting
@@ -50,7 +51,7 @@ from .implicit_errors import check_division, in_range, index_may_raise
 from .known_integers import integer_of
 from .library.sums import masked
 from .lists_of_rows import item_or_slice
-from .operator_functions import operation
+from .operator_functions import floats_for, operation
 from .record_types import is_record
 from .records import attribute_of_record, item_of_record
 from .reshaping import with_plain_indices
@@ -171,7 +172,7 @@ class Expressions(Slices):
             case ast.Subscript():
                 return self.subscript(node)
             case ast.Attribute():
-                return self.attribute(node)
+                return attribute_of_captured(self, node) or self.attribute(node)
             case ast.Call():
                 return self.call(node, hint)
             case ast.Tuple() | ast.List():
@@ -493,5 +494,6 @@ class Expressions(Slices):
         helper = helper_of(function)
         if helper is None:
             return combine(partial(called, function), args)
+        args = floats_for(self, function, args)
         name = self.names.imported(*helper, function)
         return combine(lambda *operands: Call(Global(name, self.names.bound_to(name)), operands), args)

@@ -8,13 +8,16 @@ itself is allocated at the top of the function.
 from __future__ import annotations
 
 import ast
+import types
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...backends.numba.wrapped_functions import plain_function
 from ..ir.names import Names
-from .function_table import row_of
+from .function_table import is_definition, is_known, row_of
+from .library.lists import contains_item, count_of, position
 from .list_vectors import append_item, list_copy, list_items, new_list
 from .lists_of_rows import new_rows, no_items, taken_item
 from .structured_control import with_location
@@ -35,6 +38,8 @@ __all__ = ["GrowingLists", "is_end", "makes_list", "nested_loops", "with_all"]
 
 _CHANGES = ("append", "pop", "insert", "extend", "sort", "reverse", "clear")
 _READERS = (len, sum, max, min, any, all, sorted, enumerate, zip, reversed)
+
+_READING = tuple([f.__name__ for f in _READERS])
 
 
 class GrowingLists(Transformer):
@@ -195,7 +200,7 @@ class _Rewriting(Transformer):
             raise self.refused(value, name)
         if isinstance(value, ast.ListComp | ast.GeneratorExp):
             own = with_own_variables(value, self.free.fresh)
-            return nested_loops(own.generators, self.appended(name, own.elt), self.visit)
+            return nested_loops(own.generators, self.appended(name, own.elt), self.iterated)
         item = f"{self.counts[name]}_item"
         counted = isinstance(value, ast.Name) and value.id in self.counts
         over = self.items(value) if counted else self.visit(value)  # type: ignore[arg-type]
@@ -214,7 +219,7 @@ class _Rewriting(Transformer):
                 return [ast.For(turn, loop, self.filled(name, shown), [])]
             case ast.ListComp():
                 made = with_own_variables(value, self.free.fresh)
-                return nested_loops(made.generators, self.appended(name, made.elt), self.visit)
+                return nested_loops(made.generators, self.appended(name, made.elt), self.iterated)
         return []
 
     def visit_Expr(self, node: ast.Expr) -> Any:
@@ -290,6 +295,12 @@ class _Rewriting(Transformer):
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         called = self.source.resolve(node.func)
+        match node:
+            case ast.Call(ast.Attribute(ast.Name() as whole, "index" | "count" as method), [value], []):
+                if whole.id in self.counts:
+                    function = position if method == "index" else count_of
+                    made = ast.Call(bound_name(function, method), [self.items(whole), self.visit(value)], [])
+                    return with_location(made, node)
         match node.args:
             case [ast.Name(id=name)] if called is len and name in self.rows:
                 return with_location(self.count(name), node)
@@ -300,11 +311,36 @@ class _Rewriting(Transformer):
             for k in node.keywords:
                 k.value = self.array_like(k.value)
         else:
-            reads = called in _READERS
-            node.args = [self.visit(a) if not reads or (i := self.read_only(a)) is None else i for a in node.args]
+            reads = [called in _READERS or self.only_reads(called, k) for k in range(len(node.args))]
+            node.args = [
+                self.visit(a) if not read or (i := self.read_only(a)) is None else i
+                for a, read in zip(node.args, reads, strict=True)
+            ]
             node.keywords = [self.visit(k) for k in node.keywords]
         node.func = self.visit(node.func)
         return node
+
+    def visit_Compare(self, node: ast.Compare) -> ast.expr:
+        """``v in hs``."""
+        match node:
+            case ast.Compare(left, [ast.In() | ast.NotIn() as op], [ast.Name() as whole]) if whole.id in self.counts:
+                found = ast.Call(bound_name(contains_item, "in"), [self.items(whole), self.visit(left)], [])
+                return with_location(found if isinstance(op, ast.In) else ast.UnaryOp(ast.Not(), found), node)
+        return self.generic_visit(node)
+
+    def only_reads(self, called: object, k: int) -> bool:
+        """Whether a function of the user's only reads the items of its argument number `k`."""
+        plain = plain_function(called)
+        if not isinstance(plain, types.FunctionType) or is_known(called) or is_definition(called):
+            return False
+        if plain.__module__.split(".")[0] in ("numpy", "math", "scipy"):
+            return False
+        node = getattr(self.source.source_of_called(plain, called), "node", None)
+        if node is None or k >= len(node.args.args) or node.args.posonlyargs:
+            return False
+        name = node.args.args[k].arg
+        read = [n for m in subtrees(node) for n in _items_read(m) if isinstance(n, ast.Name) and n.id == name]
+        return len(read) == sum(isinstance(n, ast.Name) and n.id == name for n in subtrees(node))
 
     def is_numpy(self, called: object) -> bool:
         """Whether it is a function of NumPy, or what is lowered in its place."""
@@ -333,6 +369,11 @@ class _Rewriting(Transformer):
             return node
         return self.generic_visit(node)
 
+    def iterated(self, node: ast.expr) -> ast.expr:
+        """What a loop is over, or a test in it."""
+        items = self.read_only(node)
+        return self.visit(node) if items is None else items
+
     def visit_comprehension(self, node: ast.comprehension) -> ast.AST:
         if (items := self.read_only(node.iter)) is not None:
             node.iter = items
@@ -357,6 +398,20 @@ class _Rewriting(Transformer):
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.AST:
         return self.tested(node) if isinstance(node.op, ast.Not) else self.generic_visit(node)
+
+
+def _items_read(node: ast.AST) -> list[ast.expr]:
+    """The expressions whose items a node reads, and does not keep."""
+    match node:
+        case ast.Subscript(value=value, ctx=ast.Load()):
+            return [value]
+        case ast.For(iter=iterable) | ast.comprehension(iter=iterable):
+            return [iterable]
+        case ast.Call(func=ast.Name(id=name), args=args) if name in _READING:
+            return args
+        case ast.Call(func=ast.Attribute(ast.Name("np")), args=args):
+            return args
+    return []
 
 
 def is_end(args: list[ast.expr]) -> bool:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .lowering import Lowering
 
-__all__ = ["attribute_of_instance", "call_of_method", "method", "set_attribute"]
+__all__ = ["attribute_of_instance", "call_of_method", "method", "read_method", "set_attribute"]
 
 
 def attribute_of_instance(low: Calls, node: ast.Attribute, tree: TupleExpr) -> ArrayExpr:
@@ -39,12 +39,12 @@ def _no_attribute(low: Calls, node: ast.Attribute, record: InstanceType) -> Exce
 
 def _call(low: Calls, node: ast.AST, function: Callable, tree: TupleExpr, *values: ArrayExpr) -> ast.Call:
     """A call of a function of the class for an instance."""
-    _read(low, function)
+    read_method(low, function)
     args: list[ast.expr] = [with_location(Lowered(t), node) for t in (tree, *values)]
     return with_location(ast.Call(bound_name(function, function.__name__), args, []), node)
 
 
-def _read(low: Calls, function: Callable) -> None:
+def read_method(low: Calls, function: Callable) -> None:
     """Read the source of a method, so that changes of what it captures are seen as those of called functions are."""
     sources = low.source.called_sources
     if function not in sources:
@@ -63,7 +63,7 @@ def method(low: Calls, node: ast.Call, record: InstanceType | None) -> Callable 
     if found is None:
         what = f"{unparse(node.func)}, which is no method of the jitclass {record.name}"
         raise low.source.refuse(node, what, "call a method that it has")
-    _read(low, found[0])
+    read_method(low, found[0])
     return found[0]
 
 

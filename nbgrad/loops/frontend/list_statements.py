@@ -1,8 +1,8 @@
 """Statements that change lists, in the forms that the rewriting of lists knows.
 
-``hs += [v]`` and ``hs = hs + [v]`` become ``hs.extend([v])``, ``hs, h = [], x`` two statements, and ``hs[0], hs[1] = a,
-b`` one for each item, after the values are held. No other name is bound to a list that changes, so that it cannot be
-told whether it is a new one.
+``hs += [v]`` and ``hs = hs + [v]`` become ``hs.extend([v])``, ``hs[0], hs[1] = a, b``
+one for each item, after the values are held, and ``hs.pop(k)`` a loop (:mod:`.moved_items`). No other name is bound to
+a list that changes, so that it cannot be told whether it is a new one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from typing import Any
 from ..ir.names import Names
 from .growing_lists import is_end, makes_list, with_all
 from .lists_of_rows import exchanged_item, held_item, moved_item
-from .syntax import Transformer, all_names, assigned_pairs, bound_name, count_mentions, subtrees, unparse
+from .moved_items import MovedItems
+from .syntax import (
+    Transformer,
+    all_names,
+    assigned_pairs,
+    bound_name,
+    children,
+    count_mentions,
+    subtrees,
+    unparse,
+)
 
 __all__ = ["ListStatements"]
 
@@ -24,16 +34,15 @@ class ListStatements(Transformer):
 
     def __init__(self) -> None:
         self.lists: set[str] = set()
-        self.functions: set[str] = set()
         self.grown: set[str] = set()  # the lists that methods change
         self.fresh = Names(())
+        self.moves = MovedItems(self.fresh)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        around = self.lists, self.functions, self.fresh, self.grown
+        around = self.lists, self.fresh, self.grown
         nodes = subtrees(node)
         pairs = [pair for n in nodes if isinstance(n, ast.Assign) for pair in _pairs(n)]
         self.lists = {t.id for t, value in pairs if isinstance(t, ast.Name) and makes_list(value)}
-        self.functions = {n.name for n in nodes if isinstance(n, ast.FunctionDef)}
         self.grown = {n.value.id for n in nodes if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)}
         self.fresh = Names(all_names(node))
         if self.lists:
@@ -41,10 +50,11 @@ class ListStatements(Transformer):
                 match n:  # hs.pop(-1) is hs.pop()
                     case ast.Call(ast.Attribute(ast.Name(id=name), "pop"), [ast.UnaryOp(ast.USub(), ast.Constant(1))]):
                         n.args = [] if name in self.lists else n.args
+            self.moves = MovedItems(self.fresh)
             self.rename_arrays(node)
             self.copy_lists_handed_on(node)
             self.generic_visit(node)
-        self.lists, self.functions, self.fresh, self.grown = around
+        self.lists, self.fresh, self.grown = around
         return node
 
     def rename_arrays(self, function: ast.FunctionDef) -> None:
@@ -72,7 +82,8 @@ class ListStatements(Transformer):
 
     def copy_lists_handed_on(self, function: ast.FunctionDef) -> None:
         """``a = [v for v in b]`` for ``a = b`` of lists, where nothing uses `b` before it is made anew, and nothing
-        changes `a` in place: it does not matter then that both are one list."""
+        changes `a` in place, or it has no third name: it does not matter then that both are one list. So ``a, b = b,
+        c`` is made of copies."""
         changed: set[str] = set()
         blocks: list[list[ast.stmt]] = []
         for n in subtrees(function):
@@ -81,16 +92,45 @@ class ListStatements(Transformer):
                 case ast.Attribute(ast.Name(id=name)) | ast.Subscript(ast.Name(id=name), ctx=ast.Store()):
                     changed.add(name)
         for block in blocks:
-            for k, s in enumerate(block):
+            k = -1
+            while (k := k + 1) < len(block):
+                s = block[k]
                 match s:
                     case ast.Assign([ast.Name(id=name)], ast.Name(id=other)) if {name, other} <= self.lists:
-                        made = next((j for j, t in enumerate(block[:k]) if _makes(t, other)), k)
-                        lived = sum(count_mentions(t, {other}) for t in block[made : k + 1])
-                        if name not in changed and made < k and lived == count_mentions(function, {other}):
-                            item = self.fresh.fresh("item")
-                            over = ast.comprehension(ast.Name(item, ast.Store()), s.value, [], 0)
-                            s.value = ast.ListComp(ast.Name(item, ast.Load()), [over])
+                        if self.is_handed_on(function, block, k, other, name in changed):
+                            s.value = self.copied(other)
                             with_all([s], s)
+                    case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)):
+                        names = [n.id for n in (*targets, *values) if isinstance(n, ast.Name)]
+                        if len(names) != len(targets) + len(values) or not set(names) <= self.lists:
+                            continue
+                        new, old = names[: len(targets)], names[len(targets) :]
+                        moved = [n for n in old if n not in new]
+                        if len(set(old)) == len(old) and all(
+                            self.is_handed_on(function, block, k, n, True) for n in moved
+                        ):
+                            held = [self.fresh.fresh(n) for n in old]
+                            self.lists |= set(held)
+                            pairs = [*zip(held, old, strict=True), *zip(new, held, strict=True)]
+                            copies: list[ast.stmt] = [
+                                ast.Assign([ast.Name(a, ast.Store())], self.copied(b)) for a, b in pairs
+                            ]
+                            block[k : k + 1] = with_all(copies, s)
+                            k += len(copies) - 1
+
+    def is_handed_on(self, function: ast.AST, block: list[ast.stmt], k: int, name: str, changed: bool) -> bool:
+        """Whether statement `k` is the last to use a list that this block makes; `changed`: and it has no third name,
+        by which changes in place would be seen."""
+        made = next((j for j, t in enumerate(block[:k]) if _makes(t, name)), k)
+        lived = sum(count_mentions(t, {name}) for t in block[made : k + 1])
+        handed = sum(_hands_on(n, name) for t in block[made : k + 1] for n in subtrees(t))
+        return (not changed or handed == 1) and made < k and lived == count_mentions(function, {name})
+
+    def copied(self, name: str) -> ast.expr:
+        """``[v for v in name]``."""
+        item = self.fresh.fresh("item")
+        over = ast.comprehension(ast.Name(item, ast.Store()), ast.Name(name, ast.Load()), [], 0)
+        return ast.ListComp(ast.Name(item, ast.Load()), [over])
 
     def visit(self, node: ast.AST) -> Any:
         done = super().visit(node)
@@ -124,14 +164,33 @@ class ListStatements(Transformer):
                     setattr(n, field, new)
                 elif isinstance(value, list):
                     value[:] = [new if v is pop else v for v in value]
-        return [*with_all([taken], s), s]
+        done = self.visit_Assign(with_all([taken], s)[0])  # type: ignore[arg-type]
+        return [*(done if isinstance(done, list) else [done]), s]
 
     def is_pop(self, node: ast.AST) -> bool:
-        """Whether it takes the first or last item of a list."""
+        """Whether it takes an item of a list."""
         match node:
             case ast.Call(func=ast.Attribute(ast.Name(id=name), "pop"), args=args, keywords=[]):
-                return name in self.lists and is_end(args)
+                return name in self.lists and len(args) < 2
         return False
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        match node.value:
+            case ast.Call(ast.Attribute(ast.Name(id=name), "pop"), [index], []) if name in self.lists:
+                return node if is_end([index]) else self.moves.taken_out(node, name, index, [])
+            case ast.Call(ast.Attribute(ast.Name(id=name) as whole, "remove"), [value], []) if name in self.lists:
+                place = ast.Call(ast.Attribute(whole, "index", ast.Load()), [value], [])
+                return self.moves.taken_out(node, name, place, [])
+            case ast.Call(ast.Attribute(ast.Name(id=name), "insert"), [index, value], []) if name in self.lists:
+                return node if is_end([index]) else self.moves.put_in(node, name, index, value)
+        return node
+
+    def visit_Delete(self, node: ast.Delete) -> Any:
+        """``del hs[k]``."""
+        match node.targets:
+            case [ast.Subscript(ast.Name(id=name), index)] if name in self.lists and not isinstance(index, ast.Slice):
+                return self.moves.taken_out(node, name, index, [])
+        return node
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
         match node:
@@ -141,6 +200,9 @@ class ListStatements(Transformer):
 
     def visit_Assign(self, node: ast.Assign) -> Any:
         match node:
+            case ast.Assign(targets, ast.Call(ast.Attribute(ast.Name(id=name), "pop"), [index], [])):
+                if name in self.lists and not is_end([index]):
+                    return self.moves.taken_out(node, name, index, targets)
             case ast.Assign([ast.Name(id=name)], ast.BinOp(ast.Name(id=same), ast.Add(), ast.List() as more)):
                 if same == name and name in self.lists:
                     return _extend(node, name, more)
@@ -151,8 +213,6 @@ class ListStatements(Transformer):
                     emptied = ast.Assign([target], ast.List([], ast.Load()))
                     return with_all([ast.Assign([ast.Name(new, ast.Store())], kept), emptied, extended], node)
             case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
-                if self.may_be_separate(targets, values):
-                    return with_all([ast.Assign([t], v) for t, v in zip(targets, values, strict=True)], node)
                 if any(map(self.is_item, targets)) and not any(map(makes_list, values)):
                     names = [self.fresh.fresh("item") for _ in values]
                     exchanged = sorted(map(unparse, targets)) == sorted(map(unparse, values))
@@ -170,12 +230,16 @@ class ListStatements(Transformer):
             isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name) and target.value.id in self.lists
         )
 
-    def may_be_separate(self, targets: list[ast.expr], values: list[ast.expr]) -> bool:
-        """Whether new lists are among the values, and none reads what is set: it may be set one after the other."""
-        names = {t.id for t in targets if isinstance(t, ast.Name)}
-        read = {n.id for v in values for n in subtrees(v) if isinstance(n, ast.Name)}
-        plain = len(names) == len(targets)
-        return plain and any(map(makes_list, values)) and read.isdisjoint(names | self.functions)
+
+def _hands_on(node: ast.AST, name: str) -> bool:
+    """Whether a node gives a list another name, or may."""
+    match node:
+        case ast.Subscript(value=ast.Name(id=other)) | ast.Attribute(value=ast.Name(id=other)) if other == name:
+            return False
+        case ast.Call(func=ast.Name("len" | "enumerate" | "zip" | "range" | "sum" | "max" | "min")):
+            return False
+    held = [v for v in children(node) if isinstance(v, ast.Name) and v.id == name and isinstance(v.ctx, ast.Load)]
+    return bool(held) and not (isinstance(node, ast.For | ast.comprehension) and node.iter in held)
 
 
 def _makes(s: ast.stmt, name: str) -> bool:

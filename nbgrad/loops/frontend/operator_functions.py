@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..ir.terms import ZERO, Binary, Compare, Constant, Global, Logical, Term, Unary
+from ..runtime.conversions import as_float
 from .array_expressions import ArrayExpr, combine
 from .element_kinds import element_kind, sample_element
 from .function_table import lowers
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .expressions import Expressions
 
-__all__ = ["OPERATORS", "are_bools", "of_arrays_of_bools", "operation"]
+__all__ = ["OPERATORS", "are_bools", "floats_for", "of_arrays_of_bools", "operation"]
 
 _PI, _HALF_TURN = Global("math.pi", math.pi), Constant(180.0)
 
@@ -119,3 +120,10 @@ for _function in OPERATORS:
     lowers(_function, arguments=(_number, _number))(_operator)
 for _method in (np.ndarray.conj, np.ndarray.conjugate):
     lowers(_method, arguments=(1, 1), shares=True)(lambda low, node, called, hint: low.tree(node.args[0]))  # of reals
+
+
+def floats_for(low: Expressions, function: object, args: list[ArrayExpr]) -> list[ArrayExpr]:
+    """The operands of a function of SciPy's, whose arithmetic is that of floats, with integers as such."""
+    if not isinstance(function, np.ufunc):
+        return args
+    return [a if low.kind_as_it_looks(a) == "float" else low.apply(as_float, [a]) for a in args]

@@ -13,6 +13,7 @@ from ..ir.affine import offset
 from ..ir.terms import Compare, Logical, Term, Unary, Variable
 from ..runtime.products import large_product, large_triangle
 from .array_expressions import ArrayExpr, Static
+from .captured_objects import captured_attribute, captured_object
 from .classes import is_instance
 from .dictionaries import dictionary_of, known_key
 from .element_types import element_type
@@ -66,6 +67,9 @@ def static_truth(low: Scope, node: ast.expr) -> bool | None:
                 if value is _UNKNOWN
                 else (value is None) == isinstance(op, ast.Is)
             )
+        case ast.Compare(left, [ast.Is() | ast.IsNot() as op], [ast.Constant(bool() as wanted)]):
+            value = _constant(low, left)
+            return None if value is _UNKNOWN else (value is wanted) == isinstance(op, ast.Is)
         case ast.Compare(left=left, ops=[ast.In() | ast.NotIn() as op], comparators=[ast.Tuple(elts=elements)]):
             value, *others = (_constant(low, n) for n in (left, *elements))
             return None if _UNKNOWN in (value, *others) else (value in others) == isinstance(op, ast.In)
@@ -137,9 +141,9 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             if known not in held.items:
                 return _constant(low, default[0]) if default else None
             return _known_text(tree) if isinstance(tree := held.items[known], Static) else _UNKNOWN
-        case ast.Attribute(value=owner, attr="kind") if (found := element_type(low, owner)) is not None:  # type: ignore[arg-type]
-            unsigned = found.array in low.lowered_function.unsigned
-            return "u" if unsigned else {float: "f", int: "i", bool: "b"}.get(found.cast, _UNKNOWN)  # type: ignore[call-overload]
+        case ast.Attribute(value=owner, attr="kind") if (typed := element_type(low, owner)) is not None:  # type: ignore[arg-type]
+            unsigned = typed.array in low.lowered_function.unsigned
+            return "u" if unsigned else {float: "f", int: "i", bool: "b"}.get(typed.cast, _UNKNOWN)  # type: ignore[call-overload]
         case ast.Attribute(attr="ndim"):
             return _rank(low, node.value)
         case ast.Call(args=[only]) if low.function_of(node.func) is np.ndim:
@@ -155,6 +159,9 @@ def _constant(low: Scope, node: ast.expr) -> Any:
             return len(low.plain_tuple(name).items)  # type: ignore[union-attr]
         case ast.Name() if (text := low.string_of(node.id)) is not None:
             return _known_text(text)
+        case ast.Attribute(value=owner, attr=name) if (captured := captured_object(low, owner)) is not None:
+            found = captured_attribute(captured, name)
+            return found if isinstance(found, (*NUMBERS, str, type(None))) else _UNKNOWN
         case ast.Attribute() | ast.Subscript() if (item := static_item(low, node)) is not None:
             return _known_text(item)
         case ast.Name() if low.is_local_name(node.id) and low.array(node) is None:

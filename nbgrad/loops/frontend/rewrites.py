@@ -18,7 +18,7 @@ from .generators import called_later
 from .live_range_splitting import NeedsSplitting, split_live_ranges
 from .numbered_strings import StringNumbers, number_strings
 from .optional_values import with_flags
-from .structured_control import assignment, contains_jump, flag_assignment, jumps_as_breaks, with_location
+from .structured_control import ONCE, assignment, iterations_in_turn, place_of, with_location
 from .syntax import (
     Replaced,
     Transformer,
@@ -44,16 +44,12 @@ __all__ = [
     "is_range",
     "item_of_dictionary",
     "items_of_loop",
-    "place_of",
     "rewritten",
     "with_numbers",
 ]
 
 
 N = TypeVar("N", bound=ast.AST)
-
-#: The last part of the place of a loop that is an iteration of one that was written out.
-_ONCE = "once"
 
 
 class Zipped(tuple[int | None, ...]):
@@ -185,16 +181,11 @@ class _ReturnsInBranches(Transformer):
         return self.visit(with_location(ast.If(s.value.test, *returns), s))
 
 
-def place_of(s: ast.AST) -> tuple:
-    """The place of a loop or test in its function; that of a copy of it says in which iteration of which loop."""
-    return getattr(s, "place", (s.lineno, s.col_offset))  # type: ignore[attr-defined]
-
-
 def can_be_written_out(s: ast.For) -> bool:
     """Whether a loop over a tuple can be written as its iterations: its body leaves the tuple as it is."""
     iterated = {n.id for n in subtrees(s.iter) if isinstance(n, ast.Name)}
     changed = {*stored_names(s.body), *(n.id for n in subtrees(s.target) if isinstance(n, ast.Name))}
-    once = place_of(s)[-1:] == (_ONCE,)
+    once = place_of(s)[-1:] == (ONCE,)
     return not (s.orelse or once) and (is_range(s.iter) or (_has_items(s.iter) and iterated.isdisjoint(changed)))
 
 
@@ -206,8 +197,8 @@ def is_range(iterable: ast.expr) -> bool:
     return False
 
 
-def with_numbers(body: list[N], numbers: Mapping[str, int]) -> list[N]:
-    """A copy of the body of a loop with these numbers in place of names, unless it sets them itself, and not in
+def with_numbers(body: list[N], numbers: Mapping[str, int | ast.expr]) -> list[N]:
+    """A copy of the body of a loop with these constants in place of names, unless it sets them itself, and not in
     functions that may be called later than this iteration: they read what the names are then."""
     nodes = [n for s in body for n in subtrees(s)]
     own = {n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)}
@@ -220,7 +211,7 @@ def with_numbers(body: list[N], numbers: Mapping[str, int]) -> list[N]:
 class _Numbered(Replaced):
     """Replaces names by numbers, but in the bodies of the functions `later`."""
 
-    def __init__(self, names: Mapping[str, int], later: Collection[ast.AST]) -> None:
+    def __init__(self, names: Mapping[str, int | ast.expr], later: Collection[ast.AST]) -> None:
         super().__init__(names)
         self.later = later
 
@@ -356,22 +347,7 @@ class _WriteOut(Transformer):
             for t in body:
                 more = self.visit(t)
                 iterations[-1] += more if isinstance(more, list) else [more]
-        if any(map(contains_jump, s.body)):
-            return [*done, *self.with_jumps(s, iterations)]
-        return [*done, *(t for body in iterations for t in body)]
-
-    def with_jumps(self, s: ast.For, iterations: list[list[ast.stmt]]) -> list[ast.stmt]:
-        """Iterations that may be left early, as loops of one iteration each; those after a break are under a test."""
-        left = self.names.fresh("left") if any(contains_jump(b, ast.Break) for b in s.body) else ""
-        done: list[ast.stmt] = []
-        for k, body in reversed(list(enumerate(iterations))):
-            once = ast.Call(bound_name(range, "range"), [ast.Constant(1)], [])
-            loop = ast.For(ast.Name(self.names.fresh("once"), ast.Store()), once, jumps_as_breaks(body, left), [])
-            loop.place = (*place_of(s), k, _ONCE)  # type: ignore[attr-defined]
-            if left and done:
-                done = [ast.If(ast.UnaryOp(ast.Not(), ast.Name(left, ast.Load())), done, [])]
-            done = [with_location(t, s) for t in (loop, *done)]
-        return [flag_assignment(left, False, s), *done] if left else done
+        return [*done, *iterations_in_turn(s, iterations, self.names)]
 
 
 def _zip_of(iterable: ast.expr) -> ast.Call:

@@ -25,17 +25,22 @@ from ...core.source_text import identifier, lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted
 from ..ir.names import Names
-from .canonical_form import AssignmentsInTests, BuiltinCalls, Lists, LongerFirst, OutArguments, SwapsToTuples
+from .builtin_calls import BuiltinCalls
+from .canonical_form import AssignmentsInTests, Lists, LongerFirst, OutArguments, SwapsToTuples
 from .captured_values import CapturedSnapshot, as_it_is, attribute_path, captured_attributes
+from .deques import Deques
 from .exception_handling import TryStatements
 from .filled_dictionaries import FilledDictionaries
 from .function_table import DEFINITIONS
 from .generators import check_generators
 from .growing_lists import GrowingLists
+from .iterators import Iterators
 from .list_statements import ListStatements
 from .lists_of_arrays import ListsOfArrays
+from .lists_of_tuples import ListsOfTuples
 from .local_imports import take_imports
 from .long_expressions import LongExpressions
+from .made_instances import MadeInstances
 from .match_statements import MatchStatements
 from .messages import Messages
 from .named_ranges import NamedRanges
@@ -43,6 +48,7 @@ from .number_types import numpy_type
 from .numpy_spellings import NumpySpellings
 from .print_statements import PrintStatements
 from .scipy_functions import known_ufunc
+from .sets import Sets
 from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse
 from .subset_check import OTHER_UFUNC, check
@@ -117,15 +123,21 @@ class Source:
         self.module = str(plain.__module__)
         self.outer_values = {**vars(builtins), **plain.__globals__, **captured}
         self.outer_values |= take_imports(self, node, str(plain.__globals__.get("__package__") or ""))
+        self.outer_attributes: dict[tuple[str, ...], object] = {}
+        instances = MadeInstances(self)
+        node = instances.visit(node)
+        self.method_snapshots = instances.snapshots
         self.outer_values |= {n: as_it_is(self.outer_values[n]) for n in all_names(node) if n in self.outer_values}
         self.outer_attributes = captured_attributes(node, self.outer_values)
         self.captured_snapshot = CapturedSnapshot(plain)
         self.signature = inspect.signature(plain, follow_wrapped=False)
         self.compiled, njit_options = plain is not function, getattr(function, "targetoptions", {})  # by Numba
         self.divides_as_numpy = njit_options.get("error_model") == "numpy"
+        node = Iterators(self, Names(all_names(node))).visit(Deques(self).visit(node))
         node = check_generators(self, BuiltinCalls(self, Names(all_names(node))).visit(node))
-        node = FilledDictionaries().visit(NamedRanges().visit(Tables().visit(NumpySpellings(self).visit(node))))
-        node = ListStatements().visit(node)
+        node = ListsOfTuples(self).visit(node)
+        node = FilledDictionaries(self).visit(NamedRanges().visit(Tables().visit(NumpySpellings(self).visit(node))))
+        node = ListStatements().visit(Sets(self).visit(node))
         node = SwapsToTuples().visit(Messages(self).visit(PrintStatements(self).visit(node)))
         self.with_lists: ast.FunctionDef | None = LongerFirst(self).visit(node)
         self.node = self.without_lists(())
@@ -195,7 +207,8 @@ class Source:
 
     def current(self) -> bool:
         """Whether all names from outside still have the values that they had when the source was read."""
-        return all(s.captured_snapshot.still_current() for s in self.with_callees())
+        snapshots = [x for s in self.with_callees() for x in (s.captured_snapshot, *s.method_snapshots)]
+        return all(x.still_current() for x in snapshots)
 
     @property
     def definition_site(self) -> tuple[str, str, int, int]:

@@ -13,6 +13,8 @@ import numpy as np
 
 from ...core.source_text import constant_source
 from .array_expressions import Lowered, Static
+from .captured_objects import attribute_of_captured, captured_object
+from .captured_values import CapturedObject
 from .chosen_items import chosen_item
 from .dictionaries import Dictionary, dictionary_display, dictionary_of, item_of, item_of_loop, known_key
 from .element_types import ElementType, element_type
@@ -46,13 +48,17 @@ class GeneratorArgument(NamedTuple):
     name: str
 
 
+_TEXTS = str | GeneratorArgument | Dictionary | RowList | CapturedObject
+
+
 def static_value(low: Expressions, node: ast.expr) -> Static | None:
     """The string, None, function or type that an expression is; None for anything else."""
     if isinstance(text := string_method(low, node), str):
         return Static(text)
     if (item := item_of_loop(low, node)) is not None:
         return item if isinstance(item, Static) else None
-    if isinstance(node, ast.Dict | ast.Call) and (dictionary := dictionary_display(low, node)) is not None:
+    displays = ast.Dict | ast.DictComp | ast.Call
+    if isinstance(node, displays) and (dictionary := dictionary_display(low, node)) is not None:
         return dictionary
     if isinstance(node, Lowered):
         return node.lowered_tree if isinstance(node.lowered_tree, Static) else None
@@ -69,9 +75,13 @@ def static_value(low: Expressions, node: ast.expr) -> Static | None:
         static = low.string_of(node.id)
         if static is not None:
             return static
-        outside = low.source.outer_values.get(node.id)
-        if isinstance(outside, str) and not low.is_local_name(node.id):
-            return Static(outside)
+        text = low.source.outer_values.get(node.id)
+        if isinstance(text, str) and not low.is_local_name(node.id):
+            return Static(text)
+    if (outside := captured_object(low, node)) is not None:
+        return Static(outside)
+    if isinstance(node, ast.Attribute) and (captured := attribute_of_captured(low, node)) is not None:
+        return captured if isinstance(captured, Static) else None
     if isinstance(node, ast.Attribute) and isinstance(value := low.resolve(node), str):  # of an enumeration
         return Static(value)
     found = element_type(low, node) or low.function_argument(node) or _written_dtype(low, node)
@@ -165,7 +175,7 @@ def bind_static(low: Calls, s: ast.AST, name: str, static: Static) -> None:
 
 def is_text(static: Static) -> bool:
     """Whether a static value is a string, None or a generator, perhaps one of several."""
-    return static.value is UNCERTAIN or isinstance(static.value, str | GeneratorArgument | Dictionary | RowList | None)
+    return static.value is UNCERTAIN or isinstance(static.value, _TEXTS | None)
 
 
 def makes_functions(node: ast.FunctionDef) -> bool:

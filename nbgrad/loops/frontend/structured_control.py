@@ -7,9 +7,10 @@ import copy
 from typing import Any
 
 from ..ir.names import Names
-from .syntax import Transformer, children, subtrees
+from .syntax import Transformer, bound_name, children, subtrees
 
 __all__ = [
+    "ONCE",
     "LoopElse",
     "always_jumps",
     "assignment",
@@ -17,8 +18,9 @@ __all__ = [
     "falls_through",
     "flag_assignment",
     "flag_breaks",
-    "jumps_as_breaks",
+    "iterations_in_turn",
     "own_returns",
+    "place_of",
     "with_location",
 ]
 
@@ -131,6 +133,32 @@ def with_location(made: Any, s: ast.AST) -> Any:
         if not hasattr(n, "lineno") and hasattr(n, "_attributes"):
             ast.copy_location(n, s)
     return made
+
+
+#: The last part of the place of a loop that is an iteration of one that was written out.
+ONCE = "once"
+
+
+def iterations_in_turn(s: ast.For, iterations: list[list[ast.stmt]], names: Names) -> list[ast.stmt]:
+    """The iterations of a loop that is written out. Those that may be left early are loops of one iteration each; those
+    after a break are under a test."""
+    if not any(map(contains_jump, s.body)):
+        return [t for body in iterations for t in body]
+    left = names.fresh("left") if any(contains_jump(b, ast.Break) for b in s.body) else ""
+    done: list[ast.stmt] = []
+    for k, body in reversed(list(enumerate(iterations))):
+        once = ast.Call(bound_name(range, "range"), [ast.Constant(1)], [])
+        loop = ast.For(ast.Name(names.fresh("once"), ast.Store()), once, jumps_as_breaks(body, left), [])
+        loop.place = (*place_of(s), k, ONCE)  # type: ignore[attr-defined]
+        if left and done:
+            done = [ast.If(ast.UnaryOp(ast.Not(), ast.Name(left, ast.Load())), done, [])]
+        done = [with_location(t, s) for t in (loop, *done)]
+    return [flag_assignment(left, False, s), *done] if left else done
+
+
+def place_of(s: ast.AST) -> tuple:
+    """The place of a loop or test in its function; that of a copy of it says in which iteration of which loop."""
+    return getattr(s, "place", (s.lineno, s.col_offset))  # type: ignore[attr-defined]
 
 
 class LoopElse(Transformer):

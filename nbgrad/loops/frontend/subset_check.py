@@ -22,9 +22,10 @@ from ..runtime.index_errors import outside
 from ..runtime.printing import print_values
 from ..runtime.products import PRODUCT_ROUTINES
 from ..runtime.tape_memory import in_large_pages
-from .captured_values import unsupported_constant
-from .dictionaries import METHODS
+from .captured_values import is_plain_object, unsupported_constant
+from .dictionaries import METHODS, READING
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
+from .library.lists import LIST_METHODS
 from .list_vectors import append_item
 from .messages import STRING_METHODS
 from .print_statements import prints
@@ -38,7 +39,7 @@ __all__ = ["OTHER_UFUNC", "check"]
 _STATEMENTS = (ast.Assign, ast.AugAssign, ast.For, ast.While, ast.If, ast.Return, ast.Break,
                ast.Continue, ast.Pass, ast.Expr, ast.Assert, ast.Raise, ast.FunctionDef)  # fmt: skip
 _EXPRESSIONS = (ast.Name, ast.Constant, ast.BinOp, ast.UnaryOp, ast.Compare, ast.BoolOp, ast.IfExp, ast.Subscript,
-                ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword, ast.Lambda,
+                ast.Call, ast.Attribute, ast.Tuple, ast.Slice, ast.keyword, ast.Lambda, ast.DictComp,
                 ast.NamedExpr, ast.Starred, ast.List, ast.Dict, ast.ListComp, ast.GeneratorExp)  # fmt: skip
 _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDiv, ast.USub, ast.UAdd, ast.Not, ast.And,
               ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
@@ -136,10 +137,6 @@ class _Check:
                 what = "a further derivative of a primitive with a vjp of its own, called in a loop"
                 raise refuse(node, what, "give it an infer with sizes known before the loop, or leave out its vjp")
             raise refuse(node, "a list", instead)
-        if isinstance(node, ast.Dict) and not all(
-            k is None or (isinstance(k, ast.Constant) and isinstance(k.value, str)) for k in node.keys
-        ):
-            raise refuse(node, "a dictionary with other keys than strings that are written there", instead)
         if isinstance(node, ast.expr) and (
             not isinstance(node, _EXPRESSIONS) or (isinstance(node, ast.Starred) and id(node) not in self.listed)
         ):
@@ -150,7 +147,8 @@ class _Check:
             self.operator(node, node.op)
         elif isinstance(node, ast.Compare):
             for op, other in zip(node.ops, node.comparators, strict=True):
-                is_none = isinstance(op, ast.Is | ast.IsNot) and isinstance(other, ast.Constant) and other.value is None
+                constant = isinstance(other, ast.Constant) and isinstance(other.value, bool | None)
+                is_none = isinstance(op, ast.Is | ast.IsNot) and constant
                 member = isinstance(op, ast.In | ast.NotIn) and isinstance(other, _CONTAINERS)
                 if not is_none and not member:
                     self.operator(node, op)
@@ -243,11 +241,13 @@ class _Check:
                 or is_known(getattr(np.ndarray, name, None))
                 or getattr(np.random.Generator, name, None) in DEFINITIONS
             )
-            known = known or name in METHODS
+            known = known or name in METHODS or name in LIST_METHODS
             known = known or not any(hasattr(t, name) for t in (np.ndarray, list, str))  # perhaps of a jitclass
         self.number_of_arguments(node, called)
         known = known or (called is dict and len(node.args) < 2)
-        known = known or (isinstance(getattr(called, "__self__", None), dict) and node.func.attr == "get")  # type: ignore[attr-defined]
+        known = known or (isinstance(getattr(called, "__self__", None), dict) and node.func.attr in READING)  # type: ignore[attr-defined]
+        owner = self.source.resolve(node.func.value) if isinstance(node.func, ast.Attribute) else None
+        known = known or (is_plain_object(owner) and first_name(node.func) not in self.local)
         error = isinstance(called, type) and issubclass(called, BaseException)
         if not known and not error and not self.own(node, called):
             text = ast.unparse(node.func)

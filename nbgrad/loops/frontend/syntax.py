@@ -276,10 +276,10 @@ def is_new_axis(node: ast.expr) -> bool:
 
 
 class Replaced(Transformer):
-    """Replaces names: by other names, and where they are read by numbers. Parameters of functions in it are names of
-    their own, and so are, beside numbers, variables of comprehensions and of these functions."""
+    """Replaces names: by other names, and where they are read by numbers or other constants. Parameters of functions in
+    it are names of their own, and so are, beside constants, variables of comprehensions and of these functions."""
 
-    def __init__(self, names: Mapping[str, str | int]) -> None:
+    def __init__(self, names: Mapping[str, str | int | ast.expr]) -> None:
         self.names = names
 
     def _function(self, node: ast.FunctionDef | ast.Lambda) -> ast.AST:
@@ -314,7 +314,8 @@ class Replaced(Transformer):
             return ast.copy_location(ast.Name(new, node.ctx), node)
         if new is None or not isinstance(node.ctx, ast.Load):
             return node
-        return ast.fix_missing_locations(ast.copy_location(number_node(new), node))
+        constant = copy_tree(new) if isinstance(new, ast.expr) else number_node(new)
+        return ast.fix_missing_locations(ast.copy_location(constant, node))
 
 
 def with_own_variables(node: Any, fresh: Callable[[str], str]) -> Any:

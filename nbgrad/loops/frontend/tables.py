@@ -29,6 +29,12 @@ class Tables(Transformer):
                     if not isinstance(row, ast.Slice) and not isinstance(column, ast.Slice):
                         uses[name] = uses.get(name, 0) + 1
                         written |= {name} if isinstance(ctx, ast.Store) else set()
+                case ast.Return(ast.Name(id=name)):
+                    uses[name] = uses.get(name, 0) + 1
+                case ast.Return(ast.Tuple(elts=items)):
+                    for item in items:
+                        if isinstance(item, ast.Name):
+                            uses[item.id] = uses.get(item.id, 0) + 1
                 case ast.Call(ast.Name("len"), [ast.Name(id=name) | ast.Subscript(ast.Name(id=name), ast.expr())], []):
                     uses[name] = uses.get(name, 0) + 1
         parameters = {n.arg for n in subtrees(node) if isinstance(n, ast.arg)} if made else set()

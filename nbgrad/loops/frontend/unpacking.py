@@ -5,10 +5,14 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..ir.terms import Element, Length, Term, Variable, subterms
+import numpy as np
+
+from ..ir.statements import Check
+from ..ir.terms import Compare, Element, Length, Term, Variable, integer, subterms
 from .array_expressions import ArrayExpr, Elementwise, Leaf, Lowered, Op, Scalar, TupleExpr
 from .record_types import is_record
-from .syntax import stored_names, unparse
+from .structured_control import with_location
+from .syntax import bound_name, number_node, stored_names, unparse
 
 if TYPE_CHECKING:
     from .tuple_assignments import TupleAssignments
@@ -25,6 +29,8 @@ def without_star(
         return target, value
     sizes = low.shape_of(value)
     tree = TupleExpr([Scalar(n) for n in sizes]) if sizes is not None else low.tree(value)
+    if tree.rank and not isinstance(tree, TupleExpr):
+        return _of_array(low, s, target, tree, value)
     if not isinstance(tree, TupleExpr) or is_record(tree):
         what = f"the targets {unparse(target)} of {unparse(value)}, whose number of items is not known"
         raise low.source.refuse(s, what, "take slices, as x[0] and x[1:]")
@@ -39,6 +45,27 @@ def without_star(
     plain = ast.Tuple([*target.elts[:k], starred.value, *target.elts[k + 1 :]], ast.Store())
     nodes: list[ast.expr] = [ast.copy_location(Lowered(t), value) for t in items]
     return ast.copy_location(plain, target), ast.copy_location(ast.Tuple(nodes, ast.Load()), value)
+
+
+def _of_array(
+    low: TupleAssignments, s: ast.stmt, target: ast.Tuple | ast.List, tree: ArrayExpr, value: ast.expr
+) -> tuple[ast.Tuple | ast.List, ast.expr]:
+    """``first, *rest = x`` of an array or list of numbers: the first elements, and a copy of the others."""
+    view = low.view_of(tree, value, "held")
+    whole, size = Lowered(Leaf(view)), low.shape(view)[0]
+    (k,) = (k for k, t in enumerate(target.elts) if isinstance(t, ast.Starred))
+    after = len(target.elts) - 1 - k
+    fewest = integer(len(target.elts) - 1)
+    text = f"{low.source.name}: not enough elements in '{low.source.lines[s.lineno - 1].strip()}'"
+    low.out.append(Check(Compare(("<",), (size, fewest)), text))
+    behind = ast.UnaryOp(ast.USub(), ast.Constant(after)) if after else None
+    part = ast.Subscript(whole, ast.Slice(ast.Constant(k), behind), ast.Load())
+    items: list[ast.expr] = [ast.Subscript(whole, ast.Constant(j), ast.Load()) for j in range(k)]
+    items.append(ast.Call(bound_name(np.array, "np.array"), [part], []))
+    items += [ast.Subscript(whole, number_node(j - after), ast.Load()) for j in range(after)]
+    plain = [t.value if isinstance(t, ast.Starred) else t for t in target.elts]
+    display = with_location(ast.Tuple(items, ast.Load()), value)
+    return ast.copy_location(ast.Tuple(plain, ast.Store()), target), display
 
 
 def hold_items(

@@ -80,7 +80,7 @@ class Unrolling(Calls):
         counts = isinstance(iterable, ast.Call) and self.function_of(iterable.func) is range
         counts = counts or self.reversed_range(iterable) is not None
         plain = (items or counts) and all(all_scalars(t) and not has_instance(t) for t in items)
-        plain = plain and len({len(t.items) for t in items if isinstance(t, TupleExpr)}) < 2  # or else no array
+        plain = plain and len(set(map(_form, items))) < 2  # or else no array
         made = isinstance(iterable, ast.ListComp | ast.GeneratorExp)  # its elements are lowered already
         return None if plain and not made else items
 
@@ -324,22 +324,26 @@ class Unrolling(Calls):
         items = None if others or generator.ifs else self.unrolled_items(node, generator.iter)
         if items is None:
             return None
+        made = with_location(ast.Tuple(self.elements_for(generator, node.elt, items), ast.Load()), node)
+        made.of_list = isinstance(node, ast.ListComp)
+        tree = self.tree(made)
+        assert isinstance(tree, TupleExpr)
+        return tree
+
+    def elements_for(self, generator: ast.comprehension, element: N, items: list[ArrayExpr]) -> list[N]:
+        """The element of a comprehension for each of these items, with variables of its own."""
         root, walrus = self.root_expression, self.walrus_in
-        elements: list[ast.expr] = []
+        elements: list[N] = []
         for t in items:
             own = {n: self.names.fresh(n) for n in stored_names([generator.target])}
             self.locals |= {*own.values()}
             self.rename |= {n: n for n in own.values()}
             renamed = Replaced(own)
             target = renamed.visit(copy_tree(generator.target))
-            self.statement(assignment(node, target, Lowered(t)))
-            elements += _with_numbers([renamed.visit(copy_tree(node.elt))], target, t)
+            self.statement(assignment(generator.target, target, Lowered(t)))
+            elements += _with_numbers([renamed.visit(copy_tree(element))], target, t)
         self.root_expression, self.walrus_in = root, walrus
-        made = with_location(ast.Tuple(elements, ast.Load()), node)
-        made.of_list = isinstance(node, ast.ListComp)
-        tree = self.tree(made)
-        assert isinstance(tree, TupleExpr)
-        return tree
+        return elements
 
     def may_differ_by_iteration(self, in_ranges: bool = False) -> None:
         """Lower again with the loop written out whose iterations bind a name to something else each, if it can be;
@@ -442,6 +446,11 @@ class Unrolling(Calls):
         if isinstance(node.value, ast.Name):
             self.list_of_rows(node.value.id, refused)
         return refused
+
+
+def _form(tree: ArrayExpr) -> tuple | None:
+    """The numbers of items of a tuple and of the tuples in it; None for others."""
+    return tuple(map(_form, tree.items)) if isinstance(tree, TupleExpr) else None
 
 
 def _is_reversal(node: ast.expr) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 
 from ...ir.expr import ZERO, Expr, Fn, const, either, isnan, le, lt, select
 from ...kernels import scalar as vm
+from ..runtime.conversions import as_float
 from .names import FUNCTION_NAMES
 
 __all__ = [
@@ -173,6 +174,12 @@ _add(None, math.isnan, math.isinf, math.isfinite, np.isnan, np.isinf, np.isfinit
 for _fn in vars(vm).values():
     if isinstance(_fn, Fn) and _fn.called is not None:
         FUNCTIONS[_fn.called[1]] = ScalarFunction(_fn)
+
+
+#: What generated code calls for operands that may be integers, of functions whose arithmetic is that of floats.
+FUNCTIONS[as_float] = ScalarFunction(
+    Fn("as_float", "as_float({0})", lambda x, y: const(1.0), helpers={"as_float": as_float}), cheap=True
+)
 
 
 def is_passive(function: object) -> bool:

@@ -1,0 +1,187 @@
+"""Python's own classes, as their source defines them: methods, fields and constants of the class."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import inspect
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from ...core.source_text import parsed
+from .known_iterables import constant_node
+from .source_check import source_changed, source_lines
+from .syntax import bound_name, copy_tree, subtrees
+
+__all__ = ["Method", "PlainClass", "class_in", "class_of", "method_of", "unreadable"]
+
+_NEVER = tuple, list, dict, set, str, int, float, BaseException, Enum
+
+
+@dataclass(frozen=True)
+class Method:
+    """A method: its tree, the values of the names around it, None for one of a class in the function, and what kind it
+    is: ``"method"``, ``"static"``, ``"class"`` or ``"property"``."""
+
+    node: ast.FunctionDef
+    outer: dict[str, object] | None
+    kind: str = "method"
+
+
+@dataclass(frozen=True)
+class PlainClass:
+    """A class.
+
+    Attributes
+    ----------
+    find : callable
+        The method of a name; None if there is none.
+    constants : dict
+        The values of the class that instances have, too.
+    parameters : list or None
+        Of a data class without a constructor that is written: the fields, with their defaults.
+    functions, kinds : tuple
+        The functions of its methods, and the classes that have them.
+    """
+
+    name: str
+    find: Callable[[str], Method | None]
+    constants: dict[str, ast.expr]
+    parameters: list[tuple[str, ast.expr | None]] | None = None
+    functions: tuple[types.FunctionType, ...] = ()
+    kinds: tuple[type, ...] = ()
+
+
+def class_of(value: object) -> PlainClass | None:
+    """A class of Python's own that instances can be made of here; None for other objects."""
+    if not isinstance(value, type) or type(value) is not type or issubclass(value, _NEVER):
+        return None
+    if value.__module__.split(".")[0] in ("builtins", "numpy", "numba", "collections") or len(value.__mro__) > 4:
+        return None
+    if any(hasattr(value, n) for n in ("__getattr__", "__set_name__", "__get__")) or "__new__" in vars(value):
+        return None
+    functions: list[types.FunctionType] = []
+    for c in value.__mro__[:-1]:
+        for held in vars(c).values():
+            plain = getattr(held, "__func__", getattr(held, "fget", held))
+            if isinstance(plain, types.FunctionType) and not _is_generated(plain):
+                functions.append(plain)
+    if any(unreadable(f) for f in functions):
+        return None
+    constants: dict[str, ast.expr] = {}
+    for c in reversed(value.__mro__[:-1]):
+        constants |= {n: node for n, v in vars(c).items() if (node := constant_node(v)) is not None and n[:2] != "__"}
+    parameters = None
+    if dataclasses.is_dataclass(value) and _is_generated(value.__init__):
+        if (parameters := _parameters(value)) is None:
+            return None
+        for name, _ in parameters:
+            constants.pop(name, None)
+
+    def find(name: str) -> Method | None:
+        for c in value.__mro__[:-1]:
+            if name in vars(c):
+                return method_of(vars(c)[name])
+        return None
+
+    return PlainClass(value.__name__, find, constants, parameters, tuple(functions), value.__mro__[:-1])
+
+
+def _is_generated(function: object) -> bool:
+    return getattr(getattr(function, "__code__", None), "co_filename", "") == "<string>"
+
+
+def unreadable(function: types.FunctionType) -> bool:
+    """Whether the source of a function cannot be read, or has changed."""
+    try:
+        source_lines(function)
+    except OSError:
+        return True
+    return source_changed(function)
+
+
+def _parameters(kind: Any) -> list[tuple[str, ast.expr | None]] | None:
+    """The fields that the constructor of a data class sets, with their defaults; None if one cannot be written."""
+    found: list[tuple[str, ast.expr | None]] = []
+    for f in dataclasses.fields(kind):
+        if not f.init or f.kw_only:
+            return None
+        default: ast.expr | None = None
+        if f.default_factory is not dataclasses.MISSING:
+            default = ast.List([], ast.Load()) if f.default_factory is list else None
+            if default is None:
+                return None
+        elif f.default is not dataclasses.MISSING and (default := _constant(f.default)) is None:
+            return None
+        found.append((f.name, default))
+    return found
+
+
+def _constant(value: object) -> ast.expr | None:
+    """A default as an expression: a constant, or a function."""
+    if callable(value):
+        return bound_name(value, getattr(value, "__name__", "function"))
+    return constant_node(value)
+
+
+def method_of(held: object) -> Method | None:
+    """A method, as the class holds it, or a function."""
+    kind = {staticmethod: "static", classmethod: "class", property: "property"}.get(type(held), "method")
+    plain = getattr(held, "__func__", getattr(held, "fget", held))
+    if not isinstance(plain, types.FunctionType) or _is_generated(plain):
+        return None
+    lines, _ = source_lines(plain)
+    text = "".join(lines)
+    indented = text[:1] in (" ", "\t")
+    (whole,) = parsed(f"if True:\n{text}" if indented else text).body
+    node = whole.body[0] if indented else whole
+    if not isinstance(node, ast.FunctionDef):
+        return None
+    free = inspect.getclosurevars(plain).nonlocals
+    defaults = inspect.signature(plain).parameters
+    node = copy_tree(node)
+    for arg, where in _with_defaults(node.args):
+        made = _constant(defaults[arg].default)
+        if made is None:
+            return None
+        where(made)
+    return Method(node, {**plain.__globals__, **free}, kind)
+
+
+def _with_defaults(args: ast.arguments) -> list[tuple[str, Callable[[ast.expr], None]]]:
+    """The parameters with defaults, and what sets these."""
+    positional = [*args.posonlyargs, *args.args]
+    first = len(positional) - len(args.defaults)
+    found: list[tuple[str, Callable[[ast.expr], None]]] = []
+    for k in range(len(args.defaults)):
+        found.append((positional[first + k].arg, lambda node, k=k: args.defaults.__setitem__(k, node)))  # type: ignore[misc]
+    for k, a in enumerate(args.kwonlyargs):
+        if args.kw_defaults[k] is not None:
+            found.append((a.arg, lambda node, k=k: args.kw_defaults.__setitem__(k, node)))  # type: ignore[misc]
+    return found
+
+
+def class_in(node: ast.ClassDef) -> PlainClass | None:
+    """A class that a function defines; None where it is more than methods and constants."""
+    methods: dict[str, Method] = {}
+    constants: dict[str, ast.expr] = {}
+    if node.bases or node.keywords or node.decorator_list:
+        return None
+    for s in node.body:
+        match s:
+            case ast.FunctionDef(decorator_list=[]):
+                methods[s.name] = Method(s, None)
+            case ast.FunctionDef(decorator_list=[ast.Name(id="staticmethod" | "property" as kind)]):
+                methods[s.name] = Method(s, None, kind.removesuffix("method"))
+            case ast.Assign([ast.Name(id=name)], ast.Constant() | ast.UnaryOp() as value):
+                constants[name] = value
+            case ast.Expr(ast.Constant()) | ast.Pass():
+                pass
+            case _:
+                return None
+    if any(isinstance(n, ast.Name) and n.id == "super" for n in subtrees(node)):
+        return None
+    return PlainClass(node.name, methods.get, constants)
