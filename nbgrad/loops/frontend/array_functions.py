@@ -84,6 +84,21 @@ def _extremum(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExp
     return low.elementwise_call(node, None if only is None else [only])
 
 
+@lowers(tuple, arguments=(1, 1))
+def _tuple(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
+    """A tuple that is returned, of items whose number is known."""
+    (made,) = node.args
+    if isinstance(made, ast.GeneratorExp | ast.ListComp) and len(made.generators) == 1 and not made.generators[0].ifs:
+        items = low.static_items(low.forwards(made.generators[0].iter))  # type: ignore[attr-defined]
+        if items is not None:
+            return low.tree(ast.copy_location(ast.Tuple(low.elements_for(made.generators[0], made.elt, items)), node))  # type: ignore[attr-defined]
+    tree = low.tree(made)
+    if isinstance(tree, TupleExpr):
+        return TupleExpr(tree.items)
+    what = f"{unparse(node)}, whose number of items is not known"
+    raise low.source.refuse(node, what, "return an array, or a tuple that is written out")
+
+
 @lowers(any, all, arguments=(1, 1))
 def _any_or_all(low: Calls, node: ast.Call, called: object, hint: str) -> ArrayExpr:
     tree = low.tree(node.args[0])

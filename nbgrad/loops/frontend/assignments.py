@@ -238,6 +238,7 @@ class Assignments(TupleAssignments):
             return  # the array that it has, as a called function returned it
         local = self.local(ast.Name(name, ast.Store()))
         if name in self.tuples or (self.lowered_function.ranks.get(local) == 0 and name not in self.arrays):
+            self.list_that_grows(name, tree)
             self.may_differ_by_iteration()
             self.split_if_reused(name)
             if name not in self.tuples:

@@ -48,7 +48,7 @@ __all__ = [
 #: The most integers that a key is compared with.
 _MOST_NUMBERS = 32
 #: What a key may be.
-Key = str | int
+Key = str | int | tuple
 #: The methods of dictionaries that are known.
 METHODS = ("get", "pop", "keys", "values", "items")
 #: Those that do not change it.
@@ -216,7 +216,14 @@ def dictionary_from_outside(low: Expressions, node: ast.expr) -> dict[Key, objec
     value = low.source.outer_values.get(node.id)
     if not isinstance(value, dict) or len(value) > MAX_CONSTANT_ELEMENTS:
         return None
-    return value if all(type(k) in (str, int) for k in value) else None
+    return value if all(type(k) in (str, int, tuple) for k in value) else None
+
+
+def _key_tree(key: Key) -> ArrayExpr:
+    """A key as a loop over the dictionary has it."""
+    if isinstance(key, tuple):
+        return TupleExpr(list(map(_key_tree, key)))
+    return Static(key) if isinstance(key, str) else Scalar(integer(key))
 
 
 def _captured(low: Expressions, node: ast.expr, key: Key, item: object) -> ArrayExpr:
@@ -226,6 +233,8 @@ def _captured(low: Expressions, node: ast.expr, key: Key, item: object) -> Array
 
 def _key(low: Expressions, node: ast.expr, key: ast.expr) -> Key:
     """The key that is given in `node`; one that is not known is refused, as it is neither there nor absent."""
+    if isinstance(key, ast.Tuple):
+        return tuple([_key(low, node, k) for k in key.elts])
     tree = low.tree_or_static(key)
     if isinstance(tree, Static) and isinstance(tree.value, str) and not isinstance(tree.value, Message):
         return tree.value
@@ -239,6 +248,9 @@ def known_key(low: Scope, node: ast.expr) -> Key | None:
     """The string or integer that a key is: one that is written there, or that a name is bound to; None if it is not
     known."""
     value: object = node.value if isinstance(node, ast.Constant) else None
+    if isinstance(node, ast.Tuple):
+        keys = tuple([known_key(low, e) for e in node.elts])
+        return None if None in keys else keys
     if isinstance(node, ast.Name):
         static = low.string_of(node.id)
         value = low.resolve(node) if static is None else static.value
@@ -303,7 +315,7 @@ def dictionary_items(low: Expressions, node: ast.expr) -> list[ArrayExpr] | None
         pairs = [(k, Static(None) if part == "keys" else _captured(low, node, k, v)) for k, v in outside.items()]
     else:
         return None
-    named = [(Static(k) if isinstance(k, str) else Scalar(integer(k)), t) for k, t in pairs]
+    named = [(_key_tree(k), t) for k, t in pairs]
     if part == "items":
         return [TupleExpr([k, t]) for k, t in named]
     return [k if part == "keys" else t for k, t in named]

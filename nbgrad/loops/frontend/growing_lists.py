@@ -43,17 +43,17 @@ _READING = tuple([f.__name__ for f in _READERS])
 
 
 class GrowingLists(Transformer):
-    """Rewrites lists that change; the items of those in `rows` are arrays."""
+    """Rewrites lists that change, and those in `grown`; the items of those in `rows` are arrays."""
 
-    def __init__(self, source: Source, rows: Collection[str] = ()) -> None:
-        self.source, self.rows = source, rows
+    def __init__(self, source: Source, rows: Collection[str] = (), grown: Collection[str] = ()) -> None:
+        self.source, self.rows, self.grown = source, rows, grown
         self.is_called = source.is_called or source.enclosing_scope is not None  # by the differentiated function
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         outside, self.is_called = self.is_called, True
         self.generic_visit(node)
         self.is_called = outside
-        names = set() if self.source.generated else _changing_lists(node)
+        names = set() if self.source.generated else _changing_lists(node, self.grown)
         if names:
             free = Names(all_names(node))
             counts = {n: free.fresh(f"{n}_count") for n in sorted(names)}
@@ -64,9 +64,9 @@ class GrowingLists(Transformer):
         return node
 
 
-def _changing_lists(node: ast.FunctionDef) -> set[str]:
-    """The names of lists that a function makes and changes."""
-    made, displays, changed = set(), set(), set()
+def _changing_lists(node: ast.FunctionDef, grown: Collection[str]) -> set[str]:
+    """The names of lists that a function makes and changes, or that are in `grown`."""
+    made, displays, changed = set(), set(grown), set(grown)
     for n in own_nodes(node):
         match n:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if makes_list(value):
@@ -140,6 +140,8 @@ class _Rewriting(Transformer):
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in self.counts:
                 of_itself = any(isinstance(n, ast.Name) and n.id == name for n in subtrees(value))
+                if of_itself and isinstance(value, ast.ListComp) and name not in self.rows:
+                    return self.filled_by_itself(node, name, value)
                 if not makes_list(value) or of_itself or (name in self.rows and isinstance(value, ast.BinOp)):
                     raise self.refused(node, name)
                 begin = [self.count_set(name, ast.Constant(0))]
@@ -150,6 +152,15 @@ class _Rewriting(Transformer):
                 if name in self.counts and is_end(args) and not (args and name in self.rows):
                     return with_all(self.popped(made, node.targets, bool(args)), node)
         return self.generic_visit(node)
+
+    def filled_by_itself(self, s: ast.Assign, name: str, value: ast.ListComp) -> list[ast.stmt]:
+        """The statements for ``hs = [f(h) for h in hs]``: the new items are in a list of their own before."""
+        new, item = self.free.fresh(name), self.free.fresh("item")
+        self.counts[new] = self.free.fresh(f"{new}_count")
+        over = ast.comprehension(ast.Name(item, ast.Store()), ast.Name(new, ast.Load()), [], 0)
+        copied = ast.ListComp(ast.Name(item, ast.Load()), [over])
+        both = [ast.Assign([ast.Name(new, ast.Store())], value), ast.Assign([ast.Name(name, ast.Store())], copied)]
+        return [t for made in with_all(both, s) for t in self.statements(made)]  # type: ignore[arg-type]
 
     def popped(self, made: ast.Name, targets: list[ast.expr], first: bool) -> list[ast.stmt]:
         """The statements that take the first or last item; targets are evaluated when it is gone."""
@@ -335,11 +346,12 @@ class _Rewriting(Transformer):
             return False
         if plain.__module__.split(".")[0] in ("numpy", "math", "scipy"):
             return False
-        node = getattr(self.source.source_of_called(plain, called), "node", None)
+        source = self.source.source_of_called(plain, called)
+        node = getattr(source, "node", None)
         if node is None or k >= len(node.args.args) or node.args.posonlyargs:
             return False
         name = node.args.args[k].arg
-        read = [n for m in subtrees(node) for n in _items_read(m) if isinstance(n, ast.Name) and n.id == name]
+        read = [n for m in subtrees(node) for n in _items_read(source, m) if isinstance(n, ast.Name) and n.id == name]
         return len(read) == sum(isinstance(n, ast.Name) and n.id == name for n in subtrees(node))
 
     def is_numpy(self, called: object) -> bool:
@@ -400,7 +412,7 @@ class _Rewriting(Transformer):
         return self.tested(node) if isinstance(node.op, ast.Not) else self.generic_visit(node)
 
 
-def _items_read(node: ast.AST) -> list[ast.expr]:
+def _items_read(source: Source, node: ast.AST) -> list[ast.expr]:
     """The expressions whose items a node reads, and does not keep."""
     match node:
         case ast.Subscript(value=value, ctx=ast.Load()):
@@ -410,6 +422,8 @@ def _items_read(node: ast.AST) -> list[ast.expr]:
         case ast.Call(func=ast.Name(id=name), args=args) if name in _READING:
             return args
         case ast.Call(func=ast.Attribute(ast.Name("np")), args=args):
+            return args
+        case ast.Call(func=function, args=args) if is_definition(source.resolve(function)):
             return args
     return []
 

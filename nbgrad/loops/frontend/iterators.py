@@ -345,6 +345,9 @@ class Iterators(SortingKeys):
                 found = items and UNKNOWN not in (*items, value)
                 if found and (method == "count" or value in items):
                     return with_location(ast.Constant(getattr(items, method)(value)), node)
+            case ast.Call(args=[ast.Call(function, [over], [])], keywords=[]) if called is reversed and self.certain:
+                if self.resolve(function) in (list, tuple) and self.gives_tuples(over):
+                    node.args = [ast.copy_location(ast.Name(self.held(over), ast.Load()), node)]
             case ast.Call(args=[over], keywords=[]) if called is sorted and self.certain and self.gives_tuples(over):
                 name = ast.copy_location(ast.Name(self.held(over), ast.Load()), node)
                 self.before.append(ast.Expr(ast.Call(ast.Attribute(name, "sort", ast.Load()), [], [])))

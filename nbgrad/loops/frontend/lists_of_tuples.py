@@ -327,6 +327,12 @@ class _Columns(Transformer):
                 raise _GivenUp
             return with_location(self.zipped(), iterable)
         match iterable, target:
+            case ast.Call(function, [inner], []), ast.Tuple(elts=items) if self.low.resolve(function) is reversed:
+                if self.is_list(inner) and len(items) == self.count:
+                    step = ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))
+                    names = [ast.Name(c, ast.Load()) for c in self.columns]
+                    backwards: list[ast.expr] = [ast.Subscript(n, copy_tree(step), ast.Load()) for n in names]
+                    return with_location(ast.Call(bound_name(zip, "zip"), backwards, []), iterable)
             case ast.Call(function, [inner, *_], []), ast.Tuple(elts=[_, ast.Tuple(elts=items)]):
                 if self.is_list(inner) and self.low.resolve(function) is enumerate and len(items) == self.count:
                     iterable.args[0] = with_location(self.zipped(), inner)

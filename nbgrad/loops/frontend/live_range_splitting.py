@@ -40,7 +40,7 @@ class NeedsSplitting(Exception):
     that these tests, which are known, choose; `filled`: with an array for a number, the loop that makes it one;
     `written`: knowing that these parameters are written, of which a copy was made when the function began; `optional`:
     with a flag beside a name that holds None until it is set; `returns`: with branches for the conditional expressions
-    that a function returns."""
+    that a function returns; `grown`: with a list that grows for one that is a tuple at first."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class NeedsSplitting(Exception):
         written: Iterable[str] = (),
         optional: tuple = (),
         returns: tuple = (),
+        grown: tuple = (),
     ) -> None:
         super().__init__(name)
         self.name = name
@@ -75,6 +76,7 @@ class NeedsSplitting(Exception):
         self.copied = copied
         self.written = written
         self.optional = optional
+        self.grown = grown
         self.returns = returns
 
 

@@ -17,7 +17,7 @@ from .captured_values import CapturedSnapshot, ClassSnapshot
 from .instance_names import NamedInstances, WithoutClasses
 from .known_iterables import constant_node
 from .made_classes import Method, PlainClass, class_in, class_of, method_of, unreadable
-from .method_bodies import OtherUse, WithOuterNames, is_plain, with_result
+from .method_bodies import OtherUse, WithOuterNames, with_result
 from .structured_control import own_returns, with_location
 from .syntax import (
     Replaced,
@@ -153,7 +153,7 @@ class _Instance(Transformer):
                 if isinstance(s, ast.For):
                     s.target = self.visit(s.target)
             case ast.While():
-                s.test = self.visit(s.test)
+                s.test = self.visit(s.test)  # functions that it calls are defined before
             case ast.Try():
                 for h in s.handlers:
                     h.body = self.block(h.body)
@@ -368,14 +368,28 @@ class _Instance(Transformer):
             return ast.copy_location(result, node)
         if self.sets_fields(method, 0):
             raise OtherUse
-        above, self.before = self.before, []
-        statements, _ = self.inlined(method, node)
-        self.before = above
-        match statements:
-            case [*first, ast.Assign([ast.Name()], value)] if all(is_plain(t) for t in first):
-                values = {t.targets[0].id: t.value for t in first}  # type: ignore[attr-defined]
-                return Replaced(values).visit(copy_tree(value))
-        raise OtherUse
+        return self.called_inside(method, node)
+
+    def called_inside(self, method: Method, node: ast.Call) -> ast.AST:
+        """A call of a method that sets no fields, where it is not known how often it is evaluated: of a function that
+        reads the fields, which is defined before."""
+        names = [p.arg for p in (*method.node.args.args, *method.node.args.kwonlyargs)]
+        names = names if method.kind in ("static", "function") else names[1:]
+        held = [self.fresh.fresh(n) for n in names]
+        a = method.node.args
+        defaults = dict(zip([p.arg for p in a.args][len(a.args) - len(a.defaults) :], a.defaults, strict=True))
+        defaults |= {p.arg: d for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None}
+        given = self.arguments(node, names, dict(defaults))
+        passed = [ast.keyword(n, ast.Name(h, ast.Load())) for n, h in zip(names, held, strict=True)]
+        inner = ast.Call(node.func, [], passed)
+        above, self.before, certain, self.certain = self.before, [], self.certain, True
+        statements, result = self.inlined(method, with_location(inner, node))
+        self.before, self.certain = above, certain
+        parameters = ast.arguments([], [ast.arg(h) for h in held], None, [], [], None, [])
+        name = self.fresh.fresh(f"{self.name}_{method.node.name}")
+        function = ast.FunctionDef(name, parameters, [*statements, ast.Return(result)], [])
+        self.before.append(with_location(function, node))
+        return with_location(ast.Call(ast.Name(name, ast.Load()), [given[n] for n in names], []), node)
 
     def uncertain(self, nodes: list[Any]) -> list[Any]:
         """Visit what is evaluated later, several times, or not at all."""

@@ -79,6 +79,7 @@ class Rewrites:
     decided: dict[tuple, bool] = field(default_factory=dict)
     filled: dict[tuple, tuple[FromFunction, tuple]] = field(default_factory=dict)  # numbers that are arrays
     copied: set[tuple] = field(default_factory=set)  # names that are bound to copies, as a branch alone binds them
+    grown: set[tuple] = field(default_factory=set)  # lists that are tuples at first
     returns: set[tuple] = field(default_factory=set)  # functions that return one of two arrays, in branches instead
     optional: set[tuple] = field(default_factory=set)  # names that hold None until they are set, peeled or not
 
@@ -97,6 +98,7 @@ class Rewrites:
             len(self.copied),
             len(self.optional),
             len(self.returns),
+            len(self.grown),
         )
 
     def add(self, asked: NeedsSplitting) -> bool:
@@ -118,6 +120,8 @@ class Rewrites:
             self.copied.add(asked.copied)
         elif asked.returns:
             self.returns.add(asked.returns)
+        elif asked.grown:
+            self.grown.add(asked.grown)
         elif asked.optional:
             self.optional.add(asked.optional)
         elif asked.decided:
@@ -141,12 +145,12 @@ def rewritten(
     source = copy.copy(source)
     source.string_parameters = {*numbered, *strings}
     source.context = context
-    lists, rows = (
+    lists, rows, grown = (
         {name for *where, name in found if tuple(where) == source.definition_site}
-        for found in (rewrites.lists_of_arrays, rewrites.lists_of_rows)
+        for found in (rewrites.lists_of_arrays, rewrites.lists_of_rows, rewrites.grown)
     )
-    if lists or rows:
-        source.node = source.without_lists(lists - rows, rows)
+    if lists or rows or grown:
+        source.node = source.without_lists(lists - rows, rows, grown)
     known = sorted(
         (name, peeled) for *where, name, peeled in rewrites.optional if tuple(where) == source.definition_site
     )

@@ -143,11 +143,13 @@ class Source:
         self.node = self.without_lists(())
         self.options = {k: njit_options[k] for k in ("fastmath", "boundscheck") if njit_options.get(k)}
 
-    def without_lists(self, tuples: Collection[str], rows: Collection[str] = ()) -> ast.FunctionDef:
-        """The function with vectors for lists that grow, arrays for those named in `rows`, and tuples for those named
-        in `tuples`, in canonical form."""
+    def without_lists(
+        self, tuples: Collection[str], rows: Collection[str] = (), grown: Collection[str] = ()
+    ) -> ast.FunctionDef:
+        """The function with vectors for lists that grow, those named in `grown` among them, arrays for those named in
+        `rows`, and tuples for those named in `tuples`, in canonical form."""
         assert self.with_lists is not None
-        node = GrowingLists(self, rows).visit(ListsOfArrays(self, tuples).visit(copy_tree(self.with_lists)))
+        node = GrowingLists(self, rows, grown).visit(ListsOfArrays(self, tuples).visit(copy_tree(self.with_lists)))
         node = SettingBranchFirst(node).visit(node)
         node = AssignmentsInTests().visit(LoopElse(Names(all_names(node))).visit(Lists(self).visit(node)))
         return OutArguments(self).visit(TryStatements(self, Names(all_names(node))).visit(node))

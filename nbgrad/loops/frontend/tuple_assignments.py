@@ -42,6 +42,7 @@ class TupleAssignments(CopyInsertion):
     bind_array: Callable[..., None]
     read_only: Callable[..., bool]
     may_differ_by_iteration: Callable[..., None]  # of Unrolling
+    list_that_grows: Callable[..., None]
 
     def unpack(self, s: ast.stmt, target: ast.Tuple | ast.List, value: ast.expr) -> None:
         """``a, b = value``: all items are evaluated before any target is set."""

@@ -398,6 +398,13 @@ class Unrolling(Calls):
         if (*key, False) in known and (*key, True) not in known:
             self.shared.may_be_peeled.append((*key, True))
 
+    def list_that_grows(self, name: str, tree: ArrayExpr) -> None:
+        """Lower again with a list that grows for one that was a tuple, if `tree` is a list."""
+        key, pack = (*self.source.definition_site, name), self.tuples.get(name)
+        numbers = pack is not None and pack.of is list and all(isinstance(t, str) for t in pack.items)
+        if numbers and self.is_list(tree) and key not in self.shared.findings.rewrites.grown:
+            raise NeedsSplitting("", grown=key)
+
     def list_of_arrays(self, name: str) -> None:
         """Lower again with a tuple for a list, if `name` is bound to such."""
         key = (*self.source.definition_site, name)

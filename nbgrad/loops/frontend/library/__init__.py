@@ -6,6 +6,7 @@ them; what a call has no form for is refused by :func:`..function_table.refuse_c
 """
 
 from . import (  # noqa: F401
+    bisection,
     calculus,
     generators,
     grids,
