@@ -184,3 +184,54 @@ def order_of_a_set(x):
 def test_the_order_of_a_set_is_refused():
     with pytest.raises(TraceError, match="set"):
         nb.adjoint(order_of_a_set).value_and_grad(X)
+
+
+def a_slice_is_another_list(x):
+    y, s = [x[0], x[1], x[2]], 0.0
+    for v in y[1:]:
+        y[0], y[-1] = y[-1], y[0]
+        s = s * 0.5 + v
+    return s
+
+
+def a_closure_reads_the_list_that_there_is_then(x):
+    y = [x[0], x[1], x[2]]
+
+    def first(r):
+        return y[0] * r
+
+    y = [v * 0.5 + x[3] for v in y]
+    return first(y[-1])
+
+
+def rebuilt(x):
+    p, q = [1.0] * 3, [0.5] * 4
+    for _ in range(2):
+        new = []
+        for i in range(3):
+            new.append(p[i] * x[i] + q[i])
+        s = sum(new)
+        p = [v / s for v in new]
+        q = [v + 0.1 * w for v, w in zip(q, x)]
+    return sum((k + 1) * v for k, v in enumerate(p)) + q[2]
+
+
+def average(values):
+    return sum(values) / len(values)
+
+
+def passed_to_a_function(x):
+    seen = []
+    for v in x:
+        seen.append(v * average(seen) if seen else v)
+    return average(seen)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [a_slice_is_another_list, a_closure_reads_the_list_that_there_is_then, rebuilt, passed_to_a_function],
+    ids=lambda f: f.__name__,
+)
+def test_lists_are_those_that_there_are_then(f):
+    with uncompiled():
+        agrees(f, (X,))

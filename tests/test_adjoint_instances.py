@@ -295,7 +295,28 @@ def an_instance_is_in_a_list(x):
     return sum(g.f(1.0) for g in [Gain(v) for v in x])
 
 
-@pytest.mark.parametrize("f", [an_instance_is_returned, an_instance_is_in_a_list], ids=lambda f: f.__name__)
+def read_before_it_is_set(x):
+    r = Rng(x[0])
+    return r.s + r.draw() * 10
+
+
+def called_after_a_pop(x):
+    q, a = [x[0], x[1], x[2]], Rng(x[3])
+    return q.pop() + a.draw() * len(q)
+
+
+def two_names(x):
+    r = Rng(x[0])
+    q = r
+    q.s = x[1]
+    return r.s
+
+
+@pytest.mark.parametrize(
+    "f",
+    [an_instance_is_returned, an_instance_is_in_a_list, read_before_it_is_set, called_after_a_pop, two_names],
+    ids=lambda f: f.__name__,
+)
 def test_other_uses_are_refused(f):
     with pytest.raises(TraceError):
         nb.adjoint(f).value_and_grad(X)

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from loop_programs import agrees, uncompiled
 
+import nbgrad as nb
+from nbgrad.errors import TraceError
+
 X = np.array([1.3, 2.1, 0.7, 1.9])
 SPECIES = ["lynx", "hare", "grass"]
 
@@ -173,3 +176,50 @@ def prodl(x):
 def test_agrees(f):
     with uncompiled():
         agrees(f, (X,))
+
+
+def bound_again(x):
+    s = 0.3
+    for v, w in itertools.combinations(x, 2):
+        x = x * 0.5 + s
+        s = s * 0.5 + v * w
+    return s
+
+
+def written(x):
+    x, s = x * 1.0, 0.3
+    for v, w in itertools.combinations(x, 2):
+        x[0] = 0.5
+        s = s * 0.5 + v * w
+    return s
+
+
+def another_number(x):
+    n, s = 2, 0.0
+    for i, j in itertools.product(range(n), range(n)):
+        n = 3
+        s += x[i] * x[j]
+    return s
+
+
+def after_a_pop(x):
+    q = [x[0], x[1], x[2], x[3]]
+    return q.pop() + max([v * 2 for v in q], key=lambda v: -v)
+
+
+def doubled_first(z):
+    z[0] = z[0] * 3
+    return z[1]
+
+
+def after_a_call(x):
+    x = x * 1.0
+    return doubled_first(x) + next(v for v in x if v > 1.4)
+
+
+@pytest.mark.parametrize(
+    "f", [bound_again, written, another_number, after_a_pop, after_a_call], ids=lambda f: f.__name__
+)
+def test_what_python_evaluates_at_another_time_is_refused(f):
+    with pytest.raises(TraceError):
+        nb.adjoint(f).value_and_grad(X)

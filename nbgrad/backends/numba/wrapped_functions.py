@@ -38,6 +38,7 @@ __all__ = [
     "is_jitclass",
     "is_overloaded",
     "kernel_of",
+    "package_of",
     "plain_function",
     "uncached",
     "wrapped_function",
@@ -141,6 +142,11 @@ def plain_function(function: Any) -> Any:
     """The function of Python that Numba compiled; other objects as they are, and so what wraps a compiled function, to
     which ``functools.wraps`` gives its attributes."""
     return function if isinstance(function, FunctionType) else getattr(function, "py_func", function)
+
+
+def package_of(value: Any) -> str:
+    """The package that a function or class is of; "" if it does not say."""
+    return str(getattr(value, "__module__", None) or "").split(".")[0]
 
 
 def uncached(function: Any) -> Any:

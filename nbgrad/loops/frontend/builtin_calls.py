@@ -39,14 +39,14 @@ class BuiltinCalls(Resolving):
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         match node:
             case ast.Assign([ast.Tuple() | ast.List()], ast.Call(function, [of], [])):
-                if self.resolve(function) in (tuple, list) and not isinstance(of, ast.Starred | ast.GeneratorExp):
+                if self.called(function) in (tuple, list) and not isinstance(of, ast.Starred | ast.GeneratorExp):
                     node.value = of
         return self.generic_visit(node)
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
         """What is returned as a tuple stays one: how many items there are must be known."""
         match node.value:
-            case ast.Call(function, [_], []) if self.resolve(function) is tuple:
+            case ast.Call(function, [_], []) if self.called(function) is tuple:
                 node.value.args = [self.visit(node.value.args[0])]
                 return node
         return self.generic_visit(node)
@@ -90,13 +90,13 @@ class BuiltinCalls(Resolving):
         for n in subtrees(node):
             if isinstance(n, ast.NamedExpr | ast.Lambda | ast.ListComp | ast.GeneratorExp):
                 return False
-            if isinstance(n, ast.Call) and not is_known(self.resolve(n.func)):
+            if isinstance(n, ast.Call) and not is_known(self.called(n.func)):
                 return False
         return True
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        called = self.resolve(node.func)
+        called = self.called(node.func)
         known = any(called is f for f in (map, list, tuple, sorted, reversed))
         if not known or any(isinstance(a, ast.Starred) for a in node.args):
             return node

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
+from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -165,6 +166,11 @@ class Resolving(Transformer):
         """The value from outside of a name or an attribute of a module; None for local names."""
         known = bound_to(node) is not None or first_name(node) in self.outside
         return self.source.resolve(node) if known else None
+
+    def called(self, node: ast.expr) -> object:
+        """The function or class from outside that is called; None for others, as arrays, which compare by elements."""
+        found = self.resolve(node)
+        return found if callable(found) and isinstance(found, Hashable) else None
 
 
 class OutArguments(Resolving):

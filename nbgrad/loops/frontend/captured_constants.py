@@ -72,7 +72,7 @@ class CapturedConstants(Scope):
         for known, other in self.lowered_function.constants.items():
             if known == name and (other is value or identical_scalars(other, value)):
                 return known
-        variable = self.names.claim_free_name(name if name.isidentifier() else identifier(name))
+        variable = self.names.claim_free_name(identifier(name))
         self.lowered_function.constants[variable] = value
         self.lowered_function.ranks.setdefault(variable, 0)
         kind = np.asarray(value).dtype.kind

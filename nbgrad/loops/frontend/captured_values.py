@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ...backends.numba.wrapped_functions import package_of
 from ...core.source_text import constant_source
 from .syntax import bound_to, subtrees
 from .views import NUMBERS
@@ -63,7 +64,7 @@ class CapturedObject(NamedTuple):
 def is_plain_object(value: object) -> bool:
     """Whether a value is an instance of a class of Python's, with attributes of its own, as that of a data class."""
     kind = type(value)
-    own = "__dict__" in dir(value) and kind.__module__.split(".")[0] not in ("builtins", "numpy", "numba", "types")
+    own = "__dict__" in dir(value) and package_of(kind) not in ("builtins", "numpy", "numba", "types")
     return own and not callable(value) and not isinstance(value, type | tuple | list | dict | str | int | float | bool)
 
 

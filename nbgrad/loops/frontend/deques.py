@@ -25,7 +25,7 @@ class Deques(Resolving):
         made: dict[str, list[ast.Assign]] = {}
         for n in own_nodes(node):
             match n:
-                case ast.Assign([ast.Name(id=name)], ast.Call(function)) if self.resolve(function) is collections.deque:
+                case ast.Assign([ast.Name(id=name)], ast.Call(function)) if self.called(function) is collections.deque:
                     made.setdefault(name, []).append(n)
         stored = [*stored_names(node.body), *(a.arg for a in subtrees(node.args) if isinstance(a, ast.arg))]
         for name, assignments in made.items():

@@ -49,11 +49,11 @@ def _kind(low: Resolving, value: ast.expr) -> bool | None:
         case ast.DictComp():
             return True
         case ast.Call(function, args, keywords):
-            called = low.resolve(function)
+            called = low.called(function)
             if called is collections.defaultdict and len(args) == 1 and not keywords:
-                return True if low.resolve(args[0]) in FACTORIES else None
+                return True if low.called(args[0]) in FACTORIES else None
             if called is dict and not args:
                 return None if any(k.arg is None for k in keywords) else False
             zipped = called is dict and len(args) == 1 and isinstance(args[0], ast.Call) and not keywords
-            return True if zipped and low.resolve(args[0].func) is zip else None  # type: ignore[attr-defined]
+            return True if zipped and low.called(args[0].func) is zip else None  # type: ignore[attr-defined]
     return None

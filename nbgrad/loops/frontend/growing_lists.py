@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...backends.numba.wrapped_functions import plain_function
+from ...backends.numba.wrapped_functions import package_of, plain_function
 from ..ir.names import Names
 from .function_table import is_definition, is_known, row_of
 from .library.lists import contains_item, count_of, position
@@ -71,6 +71,7 @@ def _changing_lists(node: ast.FunctionDef, grown: Collection[str]) -> set[str]:
         match n:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if makes_list(value):
                 made.add(name)
+                changed |= {name} if isinstance(value, ast.List) and not value.elts else set()  # it is empty, then
                 displays |= {name} if not isinstance(value, ast.ListComp) else set()
             case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=method)) if method in _CHANGES:
                 changed.add(name)
@@ -322,7 +323,8 @@ class _Rewriting(Transformer):
             for k in node.keywords:
                 k.value = self.array_like(k.value)
         else:
-            reads = [called in _READERS or self.only_reads(called, k) for k in range(len(node.args))]
+            reader = any(called is f for f in _READERS)
+            reads = [reader or self.only_reads(called, k) for k in range(len(node.args))]
             node.args = [
                 self.visit(a) if not read or (i := self.read_only(a)) is None else i
                 for a, read in zip(node.args, reads, strict=True)
@@ -344,7 +346,7 @@ class _Rewriting(Transformer):
         plain = plain_function(called)
         if not isinstance(plain, types.FunctionType) or is_known(called) or is_definition(called):
             return False
-        if plain.__module__.split(".")[0] in ("numpy", "math", "scipy"):
+        if package_of(plain) in ("numpy", "scipy"):
             return False
         source = self.source.source_of_called(plain, called)
         node = getattr(source, "node", None)
@@ -375,11 +377,23 @@ class _Rewriting(Transformer):
             for n in (n for s in node.body for n in subtrees(s)):
                 if isinstance(n, ast.Attribute) and n.attr in _CHANGES and first_name(n) == name and _is_direct(node):
                     raise self.source.refuse(n, f"{name}, which changes in a loop over it", "loop over a range")
+        part = isinstance(node.iter, ast.Subscript)  # which is a list of its own
         if (items := self.read_only(node.iter)) is not None:
-            node.iter = items
+            copied = part and self.changes(node.body, looped)
+            node.iter = with_location(ast.Call(bound_name(list_copy, "list"), [items], []), node) if copied else items
             node.body = [t for s in node.body for t in self.statements(s)]
             return node
         return self.generic_visit(node)
+
+    @staticmethod
+    def changes(body: list[ast.stmt], names: list[str]) -> bool:
+        """Whether statements change lists of these names."""
+        for n in (n for s in body for n in subtrees(s)):
+            match n:
+                case ast.Subscript(ast.Name(id=name), ctx=ast.Store() | ast.Del()) | ast.Attribute(ast.Name(id=name)):
+                    if name in names:
+                        return True
+        return False
 
     def iterated(self, node: ast.expr) -> ast.expr:
         """What a loop is over, or a test in it."""

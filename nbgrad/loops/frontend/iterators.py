@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.names import Names
-from .function_table import DEFINITIONS
+from .function_table import DEFINITIONS, is_definition
 from .known_iterables import UNKNOWN, KnownIterables
-from .sorting_keys import SortingKeys, is_stable
+from .sorting_keys import CHANGING_METHODS, SortingKeys, is_stable
 from .structured_control import assignment, contains_jump, with_location
 from .syntax import (
     Replaced,
     all_names,
+    base_name,
     bound_name,
     copy_tree,
     free_variables,
@@ -94,6 +95,7 @@ class Iterators(SortingKeys):
         if not isinstance(node, _SIMPLE):
             return super().visit(node)
         above, self.before, self.certain = self.before, [], True
+        self.effects = [n for n in subtrees(node) if self.has_effects(n)] if not isinstance(node, ast.For) else []
         if isinstance(node, ast.If | ast.For):
             field = "test" if isinstance(node, ast.If) else "iter"
             setattr(node, field, self.visit(getattr(node, field)))
@@ -104,6 +106,19 @@ class Iterators(SortingKeys):
             self.certain, first = False, self.before
         self.before = above
         return [with_location(t, node) for t in (*first, *(done if isinstance(done, list) else [done]))]
+
+    def has_effects(self, node: ast.AST) -> bool:
+        """Whether something may change by an expression: it binds a name, or calls a function of the user's or a method
+        that may change its owner."""
+        if isinstance(node, ast.NamedExpr):
+            return True
+        if not isinstance(node, ast.Call):
+            return False
+        if isinstance(node.func, ast.Attribute) and self.resolve(node.func) is None:
+            return node.func.attr in CHANGING_METHODS
+        called = self.called(node.func)
+        own = isinstance(called, types.FunctionType) and not is_definition(called)
+        return own or called is None
 
     def uncertain(self, nodes: list[Any]) -> list[Any]:
         """Visit what is evaluated later, several times, or not at all."""
@@ -117,7 +132,7 @@ class Iterators(SortingKeys):
             case [ast.Name(id=name)] if name in self.positions:
                 node.value = ast.copy_location(ast.Constant(0), node.value)
             case [ast.Name(id=name)]:
-                called = isinstance(node.value, ast.Call) and self.resolve(node.value.func) is next
+                called = isinstance(node.value, ast.Call) and self.called(node.value.func) is next
                 self.target = name if called and name not in all_names(node.value) else ""
         done = self.generic_visit(node)
         self.target = ""
@@ -204,12 +219,14 @@ class Iterators(SortingKeys):
         return made
 
     def visit_For(self, node: ast.For) -> Any:
-        counted = isinstance(node.iter, ast.Call) and self.resolve(node.iter.func) is itertools.count
+        counted = isinstance(node.iter, ast.Call) and self.called(node.iter.func) is itertools.count
         if counted and not node.orelse and isinstance(node.iter, ast.Call):
             return self.counted(node, node.iter)
         if isinstance(node.iter, ast.Name) and node.iter.id in self.positions:
             node = self.rest(node, node.iter.id)
         self.generic_visit(node)
+        if isinstance(node.iter, ast.Call) and _changes(node.body, node.iter):
+            return node  # what Python reads once, at first
         leaves = any(contains_jump(s, ast.Break) for s in node.body) or bool(node.orelse)
         loops = None if leaves else self.nested(node.target, node.iter)
         if loops is None:
@@ -263,7 +280,7 @@ class Iterators(SortingKeys):
         None for others."""
         if not isinstance(iterable, ast.Call) or not isinstance(target, ast.Tuple):
             return None
-        called, args = self.resolve(iterable.func), iterable.args
+        called, args = self.called(iterable.func), iterable.args
         if any(isinstance(e, ast.Starred) for e in (*target.elts, *args)):
             return None
         if called is itertools.product:
@@ -316,7 +333,7 @@ class Iterators(SortingKeys):
         """What a loop is over in place of ``pairwise(x)``, ``islice(x, n)``, or tuples of known integers."""
         if not isinstance(iterable, ast.Call):
             return iterable
-        called, args = self.resolve(iterable.func), iterable.args
+        called, args = self.called(iterable.func), iterable.args
         match args:
             case [ast.Name() as x] if called is itertools.pairwise:
                 ahead = ast.Subscript(copy_tree(x), ast.Slice(ast.Constant(1)), ast.Load())
@@ -337,7 +354,7 @@ class Iterators(SortingKeys):
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
-        called = self.resolve(node.func)
+        called = self.called(node.func)
         called = _OWN.get(called, called) if isinstance(called, types.FunctionType) else called
         match node:
             case ast.Call(ast.Attribute(owner, "index" | "count" as method), [item], []) if self.known is not None:
@@ -345,20 +362,26 @@ class Iterators(SortingKeys):
                 found = items and UNKNOWN not in (*items, value)
                 if found and (method == "count" or value in items):
                     return with_location(ast.Constant(getattr(items, method)(value)), node)
-            case ast.Call(args=[ast.Call(function, [over], [])], keywords=[]) if called is reversed and self.certain:
-                if self.resolve(function) in (list, tuple) and self.gives_tuples(over):
+            case ast.Call(args=[ast.Call(function, [over], [])], keywords=[]) if (
+                called is reversed and self.comes_first(node)
+            ):
+                if self.called(function) in (list, tuple) and self.gives_tuples(over):
                     node.args = [ast.copy_location(ast.Name(self.held(over), ast.Load()), node)]
-            case ast.Call(args=[over], keywords=[]) if called is sorted and self.certain and self.gives_tuples(over):
+            case ast.Call(args=[over], keywords=[]) if (
+                called is sorted and self.comes_first(node) and self.gives_tuples(over)
+            ):
                 name = ast.copy_location(ast.Name(self.held(over), ast.Load()), node)
                 self.before.append(ast.Expr(ast.Call(ast.Attribute(name, "sort", ast.Load()), [], [])))
                 return copy_tree(name)
             case ast.Call(args=[over], keywords=[_, *_] as keywords):
-                made = self.by_key(called, over, {k.arg: k.value for k in keywords})
+                made = self.by_key(node, called, over, {k.arg: k.value for k in keywords})
                 return node if made is None else with_location(made, node)
-            case ast.Call(args=[ast.Name(id=name)]) if called is next and name in self.positions and self.certain:
+            case ast.Call(args=[ast.Name(id=name)]) if (
+                called is next and name in self.positions and self.comes_first(node)
+            ):
                 return self.following(node, name)
             case ast.Call(args=[ast.GeneratorExp(generators=[_]) as made, *default], keywords=[]) if called is next:
-                if self.certain and len(default) < 2:
+                if self.comes_first(node) and len(default) < 2:
                     return with_location(self.first_item(node, made, default), node)
             case ast.Call(args=[function, over, *initial], keywords=[]) if called is functools.reduce:
                 node.args = [function, self.listed(over), *initial]
@@ -388,6 +411,17 @@ class Iterators(SortingKeys):
             error = ast.Raise(bound_name(StopIteration, "StopIteration"))
             self.before.append(ast.If(ast.Name(missing, ast.Load()), [error], []))
         return ast.Name(found, ast.Load())
+
+
+def _changes(body: list[ast.stmt], iterable: ast.Call) -> bool:
+    """Whether the body of a loop binds a name in what it is over, or may write one that stands there by itself."""
+    nodes = [n for s in body for n in subtrees(s)]
+    owners = [n.value for n in nodes if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)]
+    owners += [n.func.value for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    owners += [a for n in nodes if isinstance(n, ast.Call) for a in n.args if isinstance(a, ast.Name)]
+    written = {base_name(n) for n in owners}
+    alone = {a.id for a in iterable.args if isinstance(a, ast.Name)}
+    return not (alone.isdisjoint(written) and all_names(iterable).isdisjoint(stored_names(body)))
 
 
 def with_names(made: ast.GeneratorExp, names: dict[str, str]) -> ast.GeneratorExp:

@@ -10,7 +10,7 @@ import ast
 import builtins
 import itertools
 import operator
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from .structured_control import with_location
@@ -102,7 +102,12 @@ class KnownIterables:
         self.required: list[tuple[ast.Name, int]] = []
 
     def called(self, node: ast.expr) -> object:
-        """The function from outside that is called."""
+        """The function from outside that is called; None for others, as arrays, which compare by elements."""
+        found = self.from_outside(node)
+        return found if callable(found) and isinstance(found, Hashable) else None
+
+    def from_outside(self, node: ast.expr) -> object:
+        """The value of a name or attribute from outside; None for others."""
         named = node
         while isinstance(named, ast.Attribute):
             named = named.value
@@ -195,7 +200,7 @@ class KnownIterables:
 
     def _outer_items(self, node: ast.expr) -> list[ast.expr] | None:
         """The items of a tuple, list, string or dictionary from outside."""
-        value = self.called(node)
+        value = self.from_outside(node)
         if isinstance(value, dict):
             value = tuple(value)
         if type(value) not in (tuple, list, str, range) or len(value) > MAX_ITEMS:  # type: ignore[arg-type]
@@ -205,7 +210,7 @@ class KnownIterables:
 
     def _dictionary_items(self, owner: ast.expr, part: str) -> list[ast.expr] | None:
         """What a loop over the keys, values or items of a dictionary from outside goes over."""
-        if not isinstance(owner, ast.Name | ast.Attribute) or not isinstance(held := self.called(owner), dict):
+        if not isinstance(owner, ast.Name | ast.Attribute) or not isinstance(held := self.from_outside(owner), dict):
             return None
         keys = [constant_node(k) for k in held]
         if None in keys or any(type(k) is not str for k in held):

@@ -60,6 +60,8 @@ class ListStatements(Transformer):
     def rename_arrays(self, function: ast.FunctionDef) -> None:
         """Give another name to what replaces a list: ``path = np.array(path)``, up to the end of the block."""
         nodes = subtrees(function)
+        inner = [n for n in nodes[1:] if isinstance(n, ast.FunctionDef | ast.Lambda)]  # which read what it is then
+        kept = {m.id for n in inner for m in subtrees(n) if isinstance(m, ast.Name)}
         blocks = [
             block for n in nodes for part in ("body", "orelse") if isinstance(block := getattr(n, part, None), list)
         ]
@@ -68,7 +70,7 @@ class ListStatements(Transformer):
                 match s:
                     case ast.Assign([ast.Name()], ast.BinOp(op=ast.Add(), right=ast.List())):
                         pass  # longer by these
-                    case ast.Assign([ast.Name(id=name) as target], value) if name in self.lists:
+                    case ast.Assign([ast.Name(id=name) as target], value) if name in self.lists - kept:
                         rest = block[k + 1 :]
                         uses = [n for n in nodes if isinstance(n, ast.Name) and n.id == name]
                         later = [n for t in rest for n in subtrees(t) if isinstance(n, ast.Name) and n.id == name]

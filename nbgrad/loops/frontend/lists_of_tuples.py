@@ -185,7 +185,7 @@ class _Columns(Transformer):
                        for c, v in zip(self.columns, items, strict=True)]  # fmt: skip
                 return self.located([*first, *put], s)
             case ast.Assign([ast.Tuple(elts=targets)], ast.Call(function, [ast.Starred(whole)], [])):
-                if self.is_list(whole) and self.low.resolve(function) is zip and len(targets) == self.count:
+                if self.is_list(whole) and self.low.called(function) is zip and len(targets) == self.count:
                     copies = [ast.Assign([t], self.copied(c)) for t, c in zip(targets, self.columns, strict=True)]
                     return self.located(copies, s)  # type: ignore[arg-type]
             case ast.Assign(targets, ast.Call(ast.Attribute(whole, "pop"), args, [])) if self.is_list(whole):
@@ -327,14 +327,14 @@ class _Columns(Transformer):
                 raise _GivenUp
             return with_location(self.zipped(), iterable)
         match iterable, target:
-            case ast.Call(function, [inner], []), ast.Tuple(elts=items) if self.low.resolve(function) is reversed:
+            case ast.Call(function, [inner], []), ast.Tuple(elts=items) if self.low.called(function) is reversed:
                 if self.is_list(inner) and len(items) == self.count:
                     step = ast.Slice(None, None, ast.UnaryOp(ast.USub(), ast.Constant(1)))
                     names = [ast.Name(c, ast.Load()) for c in self.columns]
                     backwards: list[ast.expr] = [ast.Subscript(n, copy_tree(step), ast.Load()) for n in names]
                     return with_location(ast.Call(bound_name(zip, "zip"), backwards, []), iterable)
             case ast.Call(function, [inner, *_], []), ast.Tuple(elts=[_, ast.Tuple(elts=items)]):
-                if self.is_list(inner) and self.low.resolve(function) is enumerate and len(items) == self.count:
+                if self.is_list(inner) and self.low.called(function) is enumerate and len(items) == self.count:
                     iterable.args[0] = with_location(self.zipped(), inner)
         return iterable
 
@@ -356,7 +356,7 @@ class _Columns(Transformer):
         return self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
-        if self.low.resolve(node.func) is len and len(node.args) == 1 and self.is_list(node.args[0]):
+        if self.low.called(node.func) is len and len(node.args) == 1 and self.is_list(node.args[0]):
             node.args = [ast.copy_location(ast.Name(self.columns[0], ast.Load()), node.args[0])]
             return node
         return self.generic_visit(node)

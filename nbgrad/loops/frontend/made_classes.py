@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from ...backends.numba.wrapped_functions import package_of
 from ...core.source_text import parsed
 from .known_iterables import constant_node
 from .source_check import source_changed, source_lines
@@ -37,7 +38,7 @@ class PlainClass:
 
     Attributes
     ----------
-    find : callable
+    method : callable
         The method of a name; None if there is none.
     constants : dict
         The values of the class that instances have, too.
@@ -48,7 +49,7 @@ class PlainClass:
     """
 
     name: str
-    find: Callable[[str], Method | None]
+    method: Callable[[str], Method | None]
     constants: dict[str, ast.expr]
     parameters: list[tuple[str, ast.expr | None]] | None = None
     functions: tuple[types.FunctionType, ...] = ()
@@ -59,7 +60,7 @@ def class_of(value: object) -> PlainClass | None:
     """A class of Python's own that instances can be made of here; None for other objects."""
     if not isinstance(value, type) or type(value) is not type or issubclass(value, _NEVER):
         return None
-    if value.__module__.split(".")[0] in ("builtins", "numpy", "numba", "collections") or len(value.__mro__) > 4:
+    if package_of(value) in ("builtins", "numpy", "numba", "collections") or len(value.__mro__) > 4:
         return None
     if any(hasattr(value, n) for n in ("__getattr__", "__set_name__", "__get__")) or "__new__" in vars(value):
         return None
@@ -81,13 +82,13 @@ def class_of(value: object) -> PlainClass | None:
         for name, _ in parameters:
             constants.pop(name, None)
 
-    def find(name: str) -> Method | None:
+    def method(name: str) -> Method | None:
         for c in value.__mro__[:-1]:
             if name in vars(c):
                 return method_of(vars(c)[name])
         return None
 
-    return PlainClass(value.__name__, find, constants, parameters, tuple(functions), value.__mro__[:-1])
+    return PlainClass(value.__name__, method, constants, parameters, tuple(functions), value.__mro__[:-1])
 
 
 def _is_generated(function: object) -> bool:
@@ -175,7 +176,7 @@ def class_in(node: ast.ClassDef) -> PlainClass | None:
             case ast.FunctionDef(decorator_list=[]):
                 methods[s.name] = Method(s, None)
             case ast.FunctionDef(decorator_list=[ast.Name(id="staticmethod" | "property" as kind)]):
-                methods[s.name] = Method(s, None, kind.removesuffix("method"))
+                methods[s.name] = Method(s, None, {"staticmethod": "static"}.get(kind, kind))
             case ast.Assign([ast.Name(id=name)], ast.Constant() | ast.UnaryOp() as value):
                 constants[name] = value
             case ast.Expr(ast.Constant()) | ast.Pass():

@@ -18,6 +18,7 @@ from .instance_names import NamedInstances, WithoutClasses
 from .known_iterables import constant_node
 from .made_classes import Method, PlainClass, class_in, class_of, method_of, unreadable
 from .method_bodies import OtherUse, WithOuterNames, with_result
+from .sorting_keys import CHANGING_METHODS
 from .structured_control import own_returns, with_location
 from .syntax import (
     Replaced,
@@ -115,6 +116,10 @@ class _Instance(Transformer):
 
     def rewritten(self) -> ast.FunctionDef:
         self.node.body = self.block(self.node.body)
+        nodes = subtrees(self.node)
+        read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        read |= {n.target.id for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+        _WithoutUnread(set(self.fields.values()) - read).visit(self.node)
         if any(isinstance(n, ast.Name) and n.id == self.name for n in subtrees(self.node)):
             raise OtherUse
         return self.node
@@ -171,8 +176,17 @@ class _Instance(Transformer):
         calls = [n for n in subtrees(s) if isinstance(n, ast.Call) and self.method_called(n) is not None]
         owners = {id(p) for n in calls for p in (n.func, getattr(n.func, "value", None), *n.args)}
         owners |= {id(k.value) for n in calls for k in n.keywords}
-        reads = [n for n in subtrees(s) if isinstance(n, ast.Name) and n.id == self.name and id(n) not in owners]
-        return not reads or not any(self.sets_fields(self.method_called(n), 0) for n in calls)
+        nodes = subtrees(s)
+        reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == self.name and id(n) not in owners]
+        others = [n for n in nodes if isinstance(n, ast.Call) and n not in calls and isinstance(n.func, ast.Attribute)]
+        if any(n.func.attr in CHANGING_METHODS for n in others):  # type: ignore[attr-defined]
+            return False
+        methods = [self.method_called(n) for n in calls]
+        inside = {id(m) for n in calls for a in n.args for m in subtrees(a)}
+        elements = [n for n in nodes if isinstance(n, ast.Subscript) and id(n) not in inside]
+        if elements and any(m is not None and _writes_elements(m.node) for m in methods):
+            return False
+        return not reads or not any(self.sets_fields(m, 0) for m in methods)
 
     def sets_fields(self, method: Method | None, depth: int) -> bool:
         """Whether a method may set or change a field."""
@@ -185,7 +199,7 @@ class _Instance(Transformer):
                 case ast.Attribute(ast.Name(id=name), attr, ctx) if name == own:
                     if not isinstance(ctx, ast.Load):
                         return True
-                    inner = self.kind.find(attr)
+                    inner = self.kind.method(attr)
                     if inner is not None and self.sets_fields(inner, depth + 1):
                         return True
                 case ast.Subscript(ast.Attribute(ast.Name(id=name)), ctx=ast.Store()) if name == own:
@@ -209,10 +223,10 @@ class _Instance(Transformer):
         if self.kind.parameters is not None:
             given = self.arguments(call, [p for p, _ in self.kind.parameters], dict(self.kind.parameters))
             done += [ast.Assign([ast.Name(self.field(n), ast.Store())], v) for n, v in given.items()]
-            init = self.kind.find("__post_init__")
+            init = self.kind.method("__post_init__")
             call = ast.copy_location(ast.Call(call.func, [], []), call)
         else:
-            init = self.kind.find("__init__")
+            init = self.kind.method("__init__")
             if init is None and (call.args or call.keywords):
                 raise OtherUse
         if init is not None:
@@ -240,10 +254,10 @@ class _Instance(Transformer):
         """The method of the instance that is called; None for other calls."""
         match call.func:
             case ast.Attribute(ast.Name(id=name), attr) if name == self.name:
-                found = self.kind.find(attr)
+                found = self.kind.method(attr)
                 return found if found is not None and found.kind != "property" else None
             case ast.Name(id=name) if name == self.name:
-                if (found := self.kind.find("__call__")) is None:
+                if (found := self.kind.method("__call__")) is None:
                     raise OtherUse
                 return found
         given = [*call.args, *(k.value for k in call.keywords)]
@@ -341,7 +355,7 @@ class _Instance(Transformer):
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         if not isinstance(node.value, ast.Name) or node.value.id != self.name:
             return self.generic_visit(node)
-        found = self.kind.find(node.attr)
+        found = self.kind.method(node.attr)
         if found is not None:
             if found.kind != "property" or not isinstance(node.ctx, ast.Load):
                 raise OtherUse
@@ -420,3 +434,23 @@ class _Instance(Transformer):
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         (node.body,) = self.uncertain([node.body])
         return node
+
+
+class _WithoutUnread(Transformer):
+    """Leaves out fields that nothing reads, where they are new lists, dictionaries or constants."""
+
+    def __init__(self, names: set[str]) -> None:
+        self.names = names
+
+    def visit_Assign(self, s: ast.Assign) -> ast.AST:
+        match s:
+            case ast.Assign([ast.Name(id=name)], ast.List([]) | ast.Dict([]) | ast.Constant()) if name in self.names:
+                return ast.copy_location(ast.Pass(), s)
+        return s
+
+
+def _writes_elements(method: ast.FunctionDef) -> bool:
+    """Whether a method may write elements of an array."""
+    nodes = subtrees(method)
+    stored = any(isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load) for n in nodes)
+    return stored or any(isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Subscript) for n in nodes)

@@ -47,7 +47,7 @@ class Sets(Resolving):
                         uses[name] += 1
                 case ast.Compare(ops=[ast.In() | ast.NotIn()], comparators=[ast.Name(id=name)]):
                     uses[name] += 1
-                case ast.Call(function, [ast.Name(id=name)], []) if self.resolve(function) in _READERS:
+                case ast.Call(function, [ast.Name(id=name)], []) if self.called(function) in _READERS:
                     uses[name] += 1
                 case ast.If(test=ast.Name(id=name)) | ast.While(test=ast.Name(id=name)):
                     uses[name] += 1
@@ -58,7 +58,7 @@ class Sets(Resolving):
 
     def is_set(self, value: ast.expr) -> bool:
         """Whether an expression makes a set."""
-        made = isinstance(value, ast.Call) and self.resolve(value.func) is set and not value.keywords
+        made = isinstance(value, ast.Call) and self.called(value.func) is set and not value.keywords
         return isinstance(value, ast.Set) or (made and len(value.args) < 2)  # type: ignore[attr-defined]
 
     def visit_Compare(self, node: ast.Compare) -> ast.AST:

@@ -13,7 +13,11 @@ from .canonical_form import Resolving
 from .structured_control import assignment, with_location
 from .syntax import bound_name, copy_tree, subtrees
 
-__all__ = ["SortingKeys", "is_stable"]
+__all__ = ["CHANGING_METHODS", "SortingKeys", "is_stable"]
+
+#: The methods that change a list, set or dictionary.
+CHANGING_METHODS = frozenset({"append", "add", "clear", "discard", "extend", "insert", "pop", "popleft", "popitem",
+                              "remove", "setdefault", "sort", "update"})  # fmt: skip
 
 
 class SortingKeys(Resolving):
@@ -22,13 +26,18 @@ class SortingKeys(Resolving):
     names: Names
     before: list[ast.stmt]  # what is done before the statement that is visited
     certain: bool  # what is visited is evaluated once, in any case
+    effects: list[ast.AST]  # what may change something, in that statement
+
+    def comes_first(self, node: ast.AST) -> bool:
+        """Whether a call may be evaluated before its statement: it is in what may change something there."""
+        return self.certain and all(any(n is node for n in subtrees(e)) for e in self.effects)
 
     def listed(self, over: ast.expr) -> ast.expr:
         """A list of what is iterated, where it has no positions."""
         match over:
             case ast.GeneratorExp(elt=element, generators=generators):
                 return with_location(ast.ListComp(element, generators), over)
-            case ast.Call(args=args) if (called := self.resolve(over.func)) in (range, map, zip, enumerate, reversed):
+            case ast.Call(args=args) if (called := self.called(over.func)) in (range, map, zip, enumerate, reversed):
                 count = len(args) if called is zip else 2 if called is enumerate else 1
                 names = [self.names.fresh("v") for _ in range(count)]
                 target, item = ([ast.Name(n, context()) for n in names] for context in (ast.Store, ast.Load))
@@ -46,7 +55,7 @@ class SortingKeys(Resolving):
         """Whether the items of an iterable are tuples that are written there."""
         match over:
             case ast.Call(args=[_, _, *_]):
-                return self.resolve(over.func) is zip
+                return self.called(over.func) is zip
             case ast.GeneratorExp(elt=item) | ast.ListComp(elt=item):
                 return isinstance(item, ast.Tuple)
         return False
@@ -60,11 +69,13 @@ class SortingKeys(Resolving):
     def keyed(self, key: ast.expr, value: str) -> ast.expr:
         """The key of an item."""
         match key:
-            case ast.Call(function, [place], []) if self.resolve(function) is operator.itemgetter:
+            case ast.Call(function, [place], []) if self.called(function) is operator.itemgetter:
                 return ast.Subscript(ast.Name(value, ast.Load()), place, ast.Load())
         return called_with(key, [value])
 
-    def by_key(self, called: object, over: ast.expr, keywords: dict[str | None, ast.expr]) -> ast.expr | None:
+    def by_key(
+        self, node: ast.Call, called: object, over: ast.expr, keywords: dict[str | None, ast.expr]
+    ) -> ast.expr | None:
         """The expression for ``max(x, key=f)``, ``min`` or ``sorted`` of a name or range; None for others."""
         key = keywords.pop("key", None)
         if key is None or called not in (max, min, sorted) or _is_method(key, over):
@@ -80,7 +91,7 @@ class SortingKeys(Resolving):
                 pass
             case ast.Name():
                 pass
-            case _ if self.certain:
+            case _ if self.comes_first(node):
                 over = ast.copy_location(ast.Name(self.held(over), ast.Load()), over)
             case _:
                 return None

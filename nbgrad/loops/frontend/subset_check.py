@@ -27,6 +27,7 @@ from .dictionaries import METHODS, READING
 from .function_table import DEFINITIONS, check_number, is_known, no_function, row_of
 from .library.lists import LIST_METHODS
 from .list_vectors import append_item
+from .made_classes import class_of
 from .messages import STRING_METHODS
 from .print_statements import prints
 from .syntax import first_name, subtrees
@@ -261,6 +262,10 @@ class _Check:
                     f"{text}, a primitive that is not compiled, or whose vjp is not",
                     "compile both with numba.njit, or leave its vjp out, so that its loops are differentiated",
                 )
+            if class_of(called) is not None:
+                what = f"{text}, a class whose instance is used otherwise than by its fields and methods in order,"
+                instead = "give it one name, and call methods that set fields on lines of their own"
+                raise self.source.refuse(node, what, instead)
             raise self.source.refuse(
                 node,
                 f"{text} has no derivative here",

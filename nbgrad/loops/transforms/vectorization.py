@@ -46,7 +46,8 @@ def vectorize_calls(f: Function, plan: Plan) -> set[Statement]:
         if equivalents:
             if sums:
                 plan.strip_mined_loops.add(loop)
-            ours = {called: Global(f.names.imported(*ours, ours[1]), ours[1]) for called, ours in equivalents.items()}
+            names = {called: f.names.imported(*ours, ours[1]) for called, ours in equivalents.items()}
+            ours = {called: Global(name, f.names.bound_to(name)) for called, name in names.items()}
             for s in loop.body:
                 s.value = _with_functions(s.value, ours)  # type: ignore[attr-defined]
                 statements.add(s)
