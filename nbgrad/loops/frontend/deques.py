@@ -28,7 +28,11 @@ class Deques(Resolving):
                 case ast.Assign([ast.Name(id=name)], ast.Call(function)) if self.called(function) is collections.deque:
                     made.setdefault(name, []).append(n)
         stored = [*stored_names(node.body), *(a.arg for a in subtrees(node.args) if isinstance(a, ast.arg))]
+        attributes = [n for n in own_nodes(node) if isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name)]
+        inserted = {n.value.id for n in attributes if n.attr in ("insert", "rotate")}  # type: ignore[attr-defined]
         for name, assignments in made.items():
+            if name in inserted:
+                continue
             if stored.count(name) == len(assignments) and all(len(s.value.args) < 3 for s in assignments):  # type: ignore[attr-defined]
                 _AsList(name, Names(all_names(node))).visit(node)
         self.outside = around

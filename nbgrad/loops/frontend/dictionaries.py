@@ -20,7 +20,7 @@ from .known_integers import integer_of
 from .messages import Message
 from .record_types import is_record
 from .rewrites import item_of_dictionary
-from .syntax import bound_to, number_node, unparse
+from .syntax import bound_to, number_node, subtrees, unparse
 
 if TYPE_CHECKING:
     from .calls import Calls
@@ -282,6 +282,10 @@ def dictionary_method(low: Calls, node: ast.Call) -> ArrayExpr | None:
         what = f"{unparse(node)}, which changes a dictionary, or in a loop or branch"
         raise low.source.refuse(node, what, "use get, or take it at the beginning")
     key = _key(low, node, node.args[0])
+    if key in dictionary.items and any(
+        isinstance(n, ast.Call | ast.NamedExpr) for a in node.args[1:] for n in subtrees(a)
+    ):
+        low.tree_or_static(node.args[1])  # for what comes of it but its value
     if key not in dictionary.items:
         if len(node.args) == 2:
             return low.tree_or_static(node.args[1])

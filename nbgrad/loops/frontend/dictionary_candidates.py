@@ -42,6 +42,8 @@ def changing_dictionaries(low: Resolving, node: ast.FunctionDef) -> set[str]:
 def _kind(low: Resolving, value: ast.expr) -> bool | None:
     """None if an expression makes no dictionary that can be followed, else whether it must be."""
     match value:
+        case ast.Dict() if getattr(value, "shared", False):
+            return None  # it is another name's, too
         case ast.Dict(keys=keys, values=values):
             holds = any(isinstance(v, ast.List | ast.ListComp | ast.Dict) for v in values)  # what changes itself
             plain = all(isinstance(k, ast.Constant) and type(k.value) is str for k in keys)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -181,7 +181,7 @@ class DictionaryReads(KnownIterables):
                 if counted and (name := self.owner(args[0])):
                     return ast.Constant(len(self.complete(name).keys))
                 if self.called(function) is dict:
-                    node.args = [self.kept(a) for a in args]
+                    node.args = [self.copied(owner) if (owner := self.owner(a)) else self.read(a) for a in args]
                 else:
                     node.args = [self.iterable(a) for a in args]
                 for k in keywords:
@@ -234,6 +234,9 @@ class DictionaryReads(KnownIterables):
         if name := self.owner(node):
             return with_location(self.part(name, "keys"), node)
         match node:
+            case ast.Call(ast.Attribute(value, "keys" | "values" | "items" as part), [], []):
+                if name := self.owner(value):
+                    return with_location(self.part(name, part), node)
             case ast.Call(function, args, []) if self.called(function) in (enumerate, zip, reversed):
                 node.args = [self.iterable(a) for a in args]
                 return node
@@ -277,7 +280,10 @@ class DictionaryReads(KnownIterables):
         if changes:
             self.hold(name, Held(held.keys, held.may, held.ordered, shared=True))
         keys, names = [constant_node(k) for k in held.keys], [self.variable(name, k) for k in held.keys]
-        return ast.Dict(keys, [self.whole(n, changes) if n in self.names else ast.Name(n, ast.Load()) for n in names])
+        values = [self.whole(n, changes) if n in self.names else ast.Name(n, ast.Load()) for n in names]
+        display = ast.Dict(keys, values)
+        display.shared = changes  # type: ignore[attr-defined]
+        return display
 
     def item(self, name: str, key: ast.expr) -> ast.expr:
         """What ``d[key]`` is where it is read."""
@@ -337,8 +343,13 @@ class DictionaryReads(KnownIterables):
         """What a method of a dictionary gives."""
         held = self.held(name)
         match method, args:
-            case "keys" | "values" | "items" | "copy", []:
+            case "copy", []:
+                return self.copied(name)
+            case "keys" | "values" | "items", []:  # which show later changes, too
+                self.hold(name, replace(self.complete(name), shared=True))
                 return self.part(name, method)
+            case "get" | "setdefault" | "pop", [_, default] if _has_effects(default):
+                self.give_up(name)
             case "get", [key, *default] if len(default) < 2:
                 return self.gotten(name, key, default[0] if default else ast.Constant(None))
             case "setdefault", [key, value]:
@@ -348,6 +359,8 @@ class DictionaryReads(KnownIterables):
                 if known is not UNKNOWN and _is_initial(value):
                     return self.put_in(name, known, value)
                 if known is not UNKNOWN and known not in held.may and self.certain:
+                    if (name, known) in self.facts.taken:  # perhaps by this statement
+                        self.give_up(name)
                     variable = self.put(name, known)
                     self.before.append(ast.Assign([ast.Name(variable, ast.Store())], value))
                     return ast.Name(variable, ast.Load())
@@ -398,13 +411,18 @@ class DictionaryReads(KnownIterables):
         """The keys, values or items, or a copy."""
         display = self.whole(name)
         assert isinstance(display, ast.Dict)
-        if method == "copy":
-            return display
         keys = [k for k in display.keys if k is not None]
         if method == "items":
             pairs = zip(keys, display.values, strict=True)
             return ast.Tuple([ast.Tuple([k, v], ast.Load()) for k, v in pairs], ast.Load())
         return ast.Tuple(keys if method == "keys" else display.values, ast.Load())
+
+    def copied(self, name: str) -> ast.expr:
+        """A copy, in which dictionaries are those of the original."""
+        display = self.whole(name)
+        if any(self.variable(name, k) in self.names for k in self.held(name).keys):
+            self.give_up(name)
+        return display
 
     def gotten(self, name: str, key: ast.expr, default: ast.expr) -> ast.expr:
         """``d.get(key, default)``."""
@@ -426,6 +444,11 @@ class DictionaryReads(KnownIterables):
                 self.facts.initial.setdefault((name, known), default)
             return ast.IfExp(ast.Name(self.flag(name, known), ast.Load()), variable, default)
         self.give_up(name)
+
+
+def _has_effects(node: ast.expr) -> bool:
+    """Whether something may come of an expression but its value."""
+    return any(isinstance(n, ast.Call | ast.NamedExpr) for n in subtrees(node))
 
 
 def _display(values: list[ast.expr]) -> ast.expr:

@@ -141,6 +141,8 @@ class _Interpreter(DictionaryReads):
                 s.targets = [self.target(t) for t in targets]
                 match s:
                     case ast.Assign([ast.Name(id=name)], ast.Dict() as made) if name in self.variables.values():
+                        if getattr(made, "shared", False):
+                            self.give_up(next(d for (d, _), n in self.variables.items() if n == name))
                         (of,) = (d for (d, _), n in self.variables.items() if n == name)
                         self.follow(name, of)
                         flagged, self.after = self.after, []
@@ -267,6 +269,8 @@ class _Interpreter(DictionaryReads):
             pairs = [(key, ast.Name(n, ast.Load())) for key, n, _ in held]
         for key, v in pairs:
             made = ast.Name(self.put(name, key), ast.Store())
+            if getattr(v, "shared", False):
+                self.give_up(name)
             if isinstance(v, ast.Dict):
                 self.follow(made.id, name)
                 first += self.made(s, made.id, v)
@@ -331,7 +335,30 @@ class _Interpreter(DictionaryReads):
 
     def loop(self, s: ast.For) -> list[ast.stmt]:
         required, self.required = self.required, []
-        items = self.items(s.iter) if self.is_key(s) and not s.orelse else None
+        over = self.mentioned(s.iter)
+        changed = [n for n in over if self.sets_items(s, n)]
+        items = self.items(s.iter) if (changed or self.is_key(s)) and not s.orelse else None
+        if changed and items is None:
+            self.give_up(changed[0])
+        before = {n: self.held(n).may for n in over}
+        done = self.looped(s, items, required)
+        if self.state is not None and any(self.held(n).may != keys for n, keys in before.items()):
+            self.give_up(next(iter(before)))  # Python raises an error where its size changes
+        return done
+
+    def mentioned(self, node: ast.expr) -> list[str]:
+        """The dictionaries that an expression is made of."""
+        return [name for n in subtrees(node) if isinstance(n, ast.Name | ast.Subscript) and (name := self.owner(n))]
+
+    def sets_items(self, s: ast.For, name: str) -> bool:
+        """Whether the body of a loop may set items of a dictionary."""
+        nodes = [n for t in s.body for n in subtrees(t)]
+        stored = [n.value for n in nodes if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)]
+        stored += [n.func.value for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+        return any(self.owner(n) == name for n in stored)
+
+    def looped(self, s: ast.For, items: list[ast.expr] | None, required: list[tuple[ast.Name, int]]) -> list[ast.stmt]:
+        """The statements in place of a loop over these items, if they are known."""
         needs, self.required = self.required, required
         if items is not None and not {n.id for n, _ in needs} & set(stored_names(s.body, added=False)):
             return self.written_out(s, items, needs)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from .syntax import stored_names, subtrees, unparse
+from .syntax import changed_names, stored_names, subtrees, unparse
 
 if TYPE_CHECKING:
     from .source import Source
@@ -28,6 +28,7 @@ def check_generators(source: Source, function: ast.FunctionDef) -> ast.FunctionD
     if not any(isinstance(n, ast.GeneratorExp) for n in nodes):
         return function
     allowed = {id(a) for n in nodes for a in _readers(n)}
+    named: dict[str, ast.expr] = {}
     uses = Counter(n.id for n in nodes if isinstance(n, ast.Name))
     for n in nodes:
         for block in (getattr(n, name, None) for name in ("body", "orelse", "finalbody")):
@@ -41,10 +42,25 @@ def check_generators(source: Source, function: ast.FunctionDef) -> ast.FunctionD
                         ]
                         if rest and name in _read_first(rest[0]):
                             allowed.add(id(made))
+                            named[name] = made
     for n in nodes:
         if isinstance(n, ast.GeneratorExp) and id(n) not in allowed:
             raise _refusal(source, n)
+        if isinstance(n, ast.For):
+            over = named.get(n.iter.id, n.iter) if isinstance(n.iter, ast.Name) else n.iter
+            if any(isinstance(m, ast.GeneratorExp | ast.Lambda) for m in subtrees(over)):
+                _require_unchanged(source, n, over)
     return function
+
+
+def _require_unchanged(source: Source, loop: ast.For, made: ast.expr) -> None:
+    """Refuse a loop that changes what the generator it goes over reads, which Python evaluates item by item."""
+    targets = [g.target for g in subtrees(made) if isinstance(g, ast.comprehension)]
+    own = {n.id for t in targets for n in subtrees(t) if isinstance(n, ast.Name)}
+    read = {n.id for n in subtrees(made) if isinstance(n, ast.Name)} - own
+    if changed := sorted(read & changed_names(loop.body)):
+        what = f"{changed[0]}, which the loop over {unparse(made)} changes while it is read"
+        raise source.refuse(loop, what, "make a list before the loop, as [...] instead of (...)")
 
 
 def _is_constant(s: ast.stmt) -> bool:

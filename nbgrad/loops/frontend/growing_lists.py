@@ -98,6 +98,7 @@ class _Rewriting(Transformer):
     def __init__(self, source: Source, counts: dict[str, str], rows: Collection[str], is_called: bool,
                  free: Names) -> None:  # fmt: skip
         self.source, self.counts, self.rows, self.is_called, self.free = source, counts, rows, is_called, free
+        self.copied: set[str] = set()  # lists that change in the loop over what is visited
 
     def statements(self, s: ast.stmt) -> list[ast.stmt]:
         done = self.visit(s)
@@ -292,7 +293,10 @@ class _Rewriting(Transformer):
             case ast.Name(id=name) if name in self.counts:
                 return self.items(node)
             case ast.Subscript(ast.Name(id=name) as whole, ast.Slice() as part) if name in self.counts:
-                return with_location(ast.Subscript(self.items(whole), self.visit(part), ast.Load()), node)
+                items = with_location(ast.Subscript(self.items(whole), self.visit(part), ast.Load()), node)
+                if name in self.copied:  # it is a list of its own, which does not change with the other
+                    items = with_location(ast.Call(bound_name(list_copy, "list"), [items], []), node)
+                return items
         return None
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
@@ -377,13 +381,16 @@ class _Rewriting(Transformer):
             for n in (n for s in node.body for n in subtrees(s)):
                 if isinstance(n, ast.Attribute) and n.attr in _CHANGES and first_name(n) == name and _is_direct(node):
                     raise self.source.refuse(n, f"{name}, which changes in a loop over it", "loop over a range")
-        part = isinstance(node.iter, ast.Subscript)  # which is a list of its own
-        if (items := self.read_only(node.iter)) is not None:
-            copied = part and self.changes(node.body, looped)
-            node.iter = with_location(ast.Call(bound_name(list_copy, "list"), [items], []), node) if copied else items
-            node.body = [t for s in node.body for t in self.statements(s)]
-            return node
-        return self.generic_visit(node)
+        above, self.copied = self.copied, {n for n in looped if self.changes(node.body, [n])}
+        items = self.read_only(node.iter)
+        if items is None:
+            node.iter = self.visit(node.iter)
+        self.copied = above
+        if items is not None:
+            node.iter = items
+        node.target, node.orelse = self.visit(node.target), [t for s in node.orelse for t in self.statements(s)]
+        node.body = [t for s in node.body for t in self.statements(s)]
+        return node
 
     @staticmethod
     def changes(body: list[ast.stmt], names: list[str]) -> bool:

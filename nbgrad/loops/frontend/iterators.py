@@ -24,14 +24,15 @@ from .structured_control import assignment, contains_jump, with_location
 from .syntax import (
     Replaced,
     all_names,
-    base_name,
     bound_name,
+    changed_names,
     copy_tree,
     free_variables,
     number_node,
     own_nodes,
     stored_names,
     subtrees,
+    unparse,
 )
 
 if TYPE_CHECKING:
@@ -54,6 +55,8 @@ class Iterators(SortingKeys):
         self.before: list[ast.stmt] = []  # what is done before the statement that is visited
         self.certain = False  # what is visited is evaluated once, in any case
         self.known: KnownIterables | None = None
+        self.dictionaries: set[str] = set()
+        self.effects: list[ast.AST] = []
         self.target = ""  # the name that is bound to what is visited
         self.positions: dict[str, str] = {}  # names of iterators, and what they are over
 
@@ -66,6 +69,7 @@ class Iterators(SortingKeys):
         outside = free_variables(node)
         self.known, self.positions = KnownIterables(self.source, node, outside), self.positions_in(node, outside)
         self.certain, self.before = False, []
+        self.dictionaries |= {n.targets[0].id for n in own_nodes(node) if makes_dictionary(n)}  # type: ignore[attr-defined]
         done = super().visit_FunctionDef(node)
         self.known, self.positions, self.certain, self.before = above
         return done
@@ -129,7 +133,7 @@ class Iterators(SortingKeys):
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         match node.targets:
-            case [ast.Name(id=name)] if name in self.positions:
+            case [ast.Name(id=name)] if name in self.positions and isinstance(node.value, ast.Call):
                 node.value = ast.copy_location(ast.Constant(0), node.value)
             case [ast.Name(id=name)]:
                 called = isinstance(node.value, ast.Call) and self.called(node.value.func) is next
@@ -226,6 +230,9 @@ class Iterators(SortingKeys):
             node = self.rest(node, node.iter.id)
         self.generic_visit(node)
         if isinstance(node.iter, ast.Call) and _changes(node.body, node.iter):
+            if _OWN.get(self.called(node.iter.func)) is itertools.accumulate:  # type: ignore[call-overload]
+                what = f"{unparse(node.iter)}, which reads what the loop over it changes"
+                raise self.source.refuse(node, what, "make a list of it before the loop")
             return node  # what Python reads once, at first
         leaves = any(contains_jump(s, ast.Break) for s in node.body) or bool(node.orelse)
         loops = None if leaves else self.nested(node.target, node.iter)
@@ -415,13 +422,18 @@ class Iterators(SortingKeys):
 
 def _changes(body: list[ast.stmt], iterable: ast.Call) -> bool:
     """Whether the body of a loop binds a name in what it is over, or may write one that stands there by itself."""
-    nodes = [n for s in body for n in subtrees(s)]
-    owners = [n.value for n in nodes if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)]
-    owners += [n.func.value for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
-    owners += [a for n in nodes if isinstance(n, ast.Call) for a in n.args if isinstance(a, ast.Name)]
-    written = {base_name(n) for n in owners}
     alone = {a.id for a in iterable.args if isinstance(a, ast.Name)}
-    return not (alone.isdisjoint(written) and all_names(iterable).isdisjoint(stored_names(body)))
+    lazy = any(isinstance(n, ast.Lambda | ast.GeneratorExp) for n in subtrees(iterable))
+    held = all_names(iterable) if lazy else alone
+    return not (held.isdisjoint(changed_names(body)) and all_names(iterable).isdisjoint(stored_names(body)))
+
+
+def makes_dictionary(node: ast.AST) -> bool:
+    """Whether a statement binds a name to a dictionary."""
+    match node:
+        case ast.Assign([ast.Name()], ast.Dict() | ast.DictComp() | ast.Call(ast.Name("dict" | "defaultdict"))):
+            return True
+    return False
 
 
 def with_names(made: ast.GeneratorExp, names: dict[str, str]) -> ast.GeneratorExp:

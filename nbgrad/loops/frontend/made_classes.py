@@ -46,6 +46,8 @@ class PlainClass:
         Of a data class without a constructor that is written: the fields, with their defaults.
     functions, kinds : tuple
         The functions of its methods, and the classes that have them.
+    frozen : bool
+        Whether fields cannot be set.
     """
 
     name: str
@@ -54,6 +56,7 @@ class PlainClass:
     parameters: list[tuple[str, ast.expr | None]] | None = None
     functions: tuple[types.FunctionType, ...] = ()
     kinds: tuple[type, ...] = ()
+    frozen: bool = False
 
 
 def class_of(value: object) -> PlainClass | None:
@@ -72,6 +75,7 @@ def class_of(value: object) -> PlainClass | None:
                 functions.append(plain)
     if any(unreadable(f) for f in functions):
         return None
+    frozen = any("__setattr__" in vars(c) for c in value.__mro__[:-1])
     constants: dict[str, ast.expr] = {}
     for c in reversed(value.__mro__[:-1]):
         constants |= {n: node for n, v in vars(c).items() if (node := constant_node(v)) is not None and n[:2] != "__"}
@@ -88,7 +92,7 @@ def class_of(value: object) -> PlainClass | None:
                 return method_of(vars(c)[name])
         return None
 
-    return PlainClass(value.__name__, method, constants, parameters, tuple(functions), value.__mro__[:-1])
+    return PlainClass(value.__name__, method, constants, parameters, tuple(functions), value.__mro__[:-1], frozen)
 
 
 def _is_generated(function: object) -> bool:

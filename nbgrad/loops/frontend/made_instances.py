@@ -152,7 +152,7 @@ class _Instance(Transformer):
                 return [self.generic_visit(s)]
             case ast.If() | ast.For():
                 part = "test" if isinstance(s, ast.If) else "iter"
-                self.certain = True
+                self.certain = self.may_hoist(getattr(s, part))
                 setattr(s, part, self.visit(getattr(s, part)))
                 self.certain = False
                 if isinstance(s, ast.For):
@@ -171,17 +171,21 @@ class _Instance(Transformer):
         s.body, s.orelse = self.block(s.body), self.block(s.orelse)
         return [s]
 
-    def may_hoist(self, s: ast.stmt) -> bool:
+    def may_hoist(self, s: ast.AST) -> bool:
         """Whether methods may be called before a statement: it reads no field beside them, or they set none."""
         calls = [n for n in subtrees(s) if isinstance(n, ast.Call) and self.method_called(n) is not None]
         owners = {id(p) for n in calls for p in (n.func, getattr(n.func, "value", None), *n.args)}
         owners |= {id(k.value) for n in calls for k in n.keywords}
+        called = {id(n.func) for n in calls}
+        properties = [n for n in subtrees(s) if isinstance(n, ast.Attribute) and self.is_instance(n.value)
+                      and id(n) not in called and self.kind.method(n.attr) is not None]  # fmt: skip
+        owners |= {id(n.value) for n in properties}
         nodes = subtrees(s)
         reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == self.name and id(n) not in owners]
         others = [n for n in nodes if isinstance(n, ast.Call) and n not in calls and isinstance(n.func, ast.Attribute)]
         if any(n.func.attr in CHANGING_METHODS for n in others):  # type: ignore[attr-defined]
             return False
-        methods = [self.method_called(n) for n in calls]
+        methods = [*map(self.method_called, calls), *(self.kind.method(n.attr) for n in properties)]
         inside = {id(m) for n in calls for a in n.args for m in subtrees(a)}
         elements = [n for n in nodes if isinstance(n, ast.Subscript) and id(n) not in inside]
         if elements and any(m is not None and _writes_elements(m.node) for m in methods):
@@ -212,7 +216,7 @@ class _Instance(Transformer):
 
     def made(self, s: ast.stmt, call: ast.Call) -> list[ast.stmt]:
         """The statements that set the fields of a new instance."""
-        self.certain = True
+        self.certain = self.may_hoist(call)
         call.args = [self.visit(a) for a in call.args]
         for k in call.keywords:
             k.value = self.visit(k.value)
@@ -360,6 +364,8 @@ class _Instance(Transformer):
             if found.kind != "property" or not isinstance(node.ctx, ast.Load):
                 raise OtherUse
             return self.value_of(found, with_location(ast.Call(node, [], []), node))
+        if self.kind.frozen and not isinstance(node.ctx, ast.Load):
+            raise OtherUse
         return ast.copy_location(ast.Name(self.field(node.attr), node.ctx), node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:

@@ -25,6 +25,7 @@ class MovedItems:
         pop = ast.Expr(ast.Call(ast.Attribute(_read(name), "pop", ast.Load()), [], []))
         done: list[ast.stmt] = [
             *self._place(name, place, index),
+            self._is_there(place),
             _set(item, ast.Subscript(_read(name), _read(place), ast.Load())),
             _loop(counter, [_read(place), last], _move(name, counter, behind)),
             pop,
@@ -56,8 +57,15 @@ class MovedItems:
         """The place of an item from the beginning of a list."""
         negative = ast.Compare(_read(place), [ast.Lt()], [ast.Constant(0)])
         counted = _set(place, ast.BinOp(_read(place), ast.Add(), _length(name)))
-        found = isinstance(index, ast.Call) and isinstance(index.func, ast.Attribute)  # hs.index(v)
-        return [_set(place, index), *([] if found else [ast.If(negative, [counted], [])])]
+        if isinstance(index, ast.Call) and isinstance(index.func, ast.Attribute):  # hs.index(v)
+            return [_set(place, index)]
+        return [_set(place, index), ast.If(negative, [counted], [])]
+
+    @staticmethod
+    def _is_there(place: str) -> ast.stmt:
+        """An error for a place before the first."""
+        error = ast.Call(bound_name(IndexError, "IndexError"), [ast.Constant("index of a list out of range")], [])
+        return ast.If(ast.Compare(_read(place), [ast.Lt()], [ast.Constant(0)]), [ast.Raise(error)], [])
 
 
 def _read(name: str) -> ast.expr:

@@ -13,7 +13,7 @@ from typing import Any
 from ..ir.names import Names
 from .canonical_form import Resolving
 from .structured_control import with_location
-from .syntax import Transformer, all_names, copy_tree, free_variables, own_nodes, stored_names, subtrees
+from .syntax import Transformer, all_names, bound_name, copy_tree, free_variables, own_nodes, stored_names, subtrees
 
 __all__ = ["Sets"]
 
@@ -115,4 +115,8 @@ class _AsList(Transformer):
                 test = ast.Compare(copy_tree(value), [ast.In()], [owner])
                 removed = ast.Expr(ast.Call(self.method("remove"), [value], []))
                 return with_location(ast.If(test, [removed], []), s)
+            case ast.Call(ast.Attribute(ast.Name(id=name), "remove"), [value]) if name == self.name:
+                test = ast.Compare(copy_tree(value), [ast.NotIn()], [ast.Name(name, ast.Load())])
+                error = ast.Call(bound_name(KeyError, "KeyError"), [ast.Constant("the set has no such item")], [])
+                return [with_location(ast.If(test, [ast.Raise(error)], []), s), s]
         return s

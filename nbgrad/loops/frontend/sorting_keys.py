@@ -26,6 +26,7 @@ class SortingKeys(Resolving):
     names: Names
     before: list[ast.stmt]  # what is done before the statement that is visited
     certain: bool  # what is visited is evaluated once, in any case
+    dictionaries: set[str]  # names of what has keys, not places
     effects: list[ast.AST]  # what may change something, in that statement
 
     def comes_first(self, node: ast.AST) -> bool:
@@ -46,6 +47,10 @@ class SortingKeys(Resolving):
                     over_all.target = ast.Tuple(target, ast.Store())  # type: ignore[arg-type]
                 element = ast.Tuple(item, ast.Load()) if count > 1 else item[0]  # type: ignore[arg-type]
                 return with_location(ast.ListComp(element, [over_all]), over)
+            case ast.Name(id=name) if name in self.dictionaries:
+                key = self.names.fresh("v")
+                keys = ast.comprehension(ast.Name(key, ast.Store()), over, [], 0)
+                return with_location(ast.ListComp(ast.Name(key, ast.Load()), [keys]), over)
             case ast.List(elts=items) | ast.Tuple(elts=items):
                 if not any(isinstance(e, ast.Tuple | ast.List) for e in items):
                     return with_location(ast.Call(bound_name(np.array, "np.array"), [over], []), over)
@@ -89,7 +94,7 @@ class SortingKeys(Resolving):
                 pass
             case ast.Call(ast.Name("range"), [start, _], []) if is_stable(over):
                 pass
-            case ast.Name():
+            case ast.Name(id=name) if name not in self.dictionaries:
                 pass
             case _ if self.comes_first(node):
                 over = ast.copy_location(ast.Name(self.held(over), ast.Load()), over)

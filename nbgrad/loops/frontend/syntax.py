@@ -15,6 +15,7 @@ __all__ = [
     "base_name",
     "bound_name",
     "bound_to",
+    "changed_names",
     "children",
     "copy_tree",
     "count_mentions",
@@ -235,6 +236,15 @@ def stored_names(body: Sequence[ast.AST], added: bool = True) -> list[str]:
         elif not isinstance(node, ast.Lambda):
             stack += children(node)
     return names
+
+
+def changed_names(body: Sequence[ast.stmt]) -> set[str]:
+    """The names that statements bind, and those of what they may write: by elements, methods, or functions."""
+    nodes = [n for s in body for n in subtrees(s)]
+    owners = [n.value for n in nodes if isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load)]
+    owners += [n.func.value for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    owners += [a for n in nodes if isinstance(n, ast.Call) for a in n.args if isinstance(a, ast.Name)]
+    return {*stored_names(body), *(base_name(n) for n in owners)}
 
 
 def base_name(node: ast.expr) -> str:

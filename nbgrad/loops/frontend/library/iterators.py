@@ -16,6 +16,8 @@ __all__: list[str] = []  # they are found through the table
 @definition(functools)
 def reduce(function, iterable, initial=None):
     if initial is None:
+        if len(iterable) == 0:
+            raise TypeError("functools.reduce: what it goes over is empty, and there is no initial value")
         total, begin = iterable[0], 1
     else:
         total, begin = initial, 0
