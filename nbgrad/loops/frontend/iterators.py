@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..ir.names import Names
+from .evaluated_once import EvaluatedOnce
 from .function_table import DEFINITIONS, is_definition
 from .known_iterables import UNKNOWN, KnownIterables
 from .sorting_keys import CHANGING_METHODS, SortingKeys, is_stable
@@ -46,7 +47,7 @@ _OWN = {DEFINITIONS[f]: f for f in (functools.reduce, itertools.accumulate)}
 _CACHES = functools.cache, functools.lru_cache
 
 
-class Iterators(SortingKeys):
+class Iterators(EvaluatedOnce, SortingKeys):
     """Rewrites each function."""
 
     def __init__(self, source: Source, names: Names) -> None:
@@ -99,7 +100,8 @@ class Iterators(SortingKeys):
         if not isinstance(node, _SIMPLE):
             return super().visit(node)
         above, self.before, self.certain = self.before, [], True
-        self.effects = [n for n in subtrees(node) if self.has_effects(n)] if not isinstance(node, ast.For) else []
+        evaluated = node.test if isinstance(node, ast.If) else node.iter if isinstance(node, ast.For) else node
+        self.effects = [n for n in subtrees(evaluated) if self.has_effects(n)]
         if isinstance(node, ast.If | ast.For):
             field = "test" if isinstance(node, ast.If) else "iter"
             setattr(node, field, self.visit(getattr(node, field)))
@@ -123,13 +125,6 @@ class Iterators(SortingKeys):
         called = self.called(node.func)
         own = isinstance(called, types.FunctionType) and not is_definition(called)
         return own or called is None
-
-    def uncertain(self, nodes: list[Any]) -> list[Any]:
-        """Visit what is evaluated later, several times, or not at all."""
-        above, self.certain = self.certain, False
-        done = [self.visit(n) for n in nodes]
-        self.certain = above
-        return done
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
         match node.targets:
@@ -159,19 +154,6 @@ class Iterators(SortingKeys):
     def visit_While(self, node: ast.While) -> ast.AST:
         (node.test,) = self.uncertain([node.test])
         return self.generic_visit(node)
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        node.test = self.visit(node.test)
-        node.body, node.orelse = self.uncertain([node.body, node.orelse])
-        return node
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        node.values = [self.visit(node.values[0]), *self.uncertain(node.values[1:])]
-        return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        (node.body,) = self.uncertain([node.body])
-        return node
 
     def visit_ListComp(self, node: ast.ListComp | ast.GeneratorExp | ast.DictComp | ast.SetComp) -> ast.AST:
         generators: list[ast.comprehension] = []

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..ir.names import Names
 from .canonical_form import Resolving
 from .captured_values import CapturedSnapshot, ClassSnapshot
+from .evaluated_once import EvaluatedOnce
 from .instance_names import NamedInstances, WithoutClasses
 from .known_iterables import constant_node
 from .made_classes import Method, PlainClass, class_in, class_of, method_of, unreadable
@@ -100,7 +101,7 @@ def _in_order(s: ast.stmt) -> list[ast.stmt]:
     return [s, *(n for t in inner if not isinstance(s, ast.FunctionDef | ast.ClassDef) for n in _in_order(t))]
 
 
-class _Instance(Transformer):
+class _Instance(EvaluatedOnce):
     """Rewrites the statements of one function for one instance."""
 
     def __init__(
@@ -411,22 +412,6 @@ class _Instance(Transformer):
         self.before.append(with_location(function, node))
         return with_location(ast.Call(ast.Name(name, ast.Load()), [given[n] for n in names], []), node)
 
-    def uncertain(self, nodes: list[Any]) -> list[Any]:
-        """Visit what is evaluated later, several times, or not at all."""
-        above, self.certain = self.certain, False
-        done = [self.visit(n) for n in nodes]
-        self.certain = above
-        return done
-
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        node.test = self.visit(node.test)
-        node.body, node.orelse = self.uncertain([node.body, node.orelse])
-        return node
-
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        node.values = [self.visit(node.values[0]), *self.uncertain(node.values[1:])]
-        return node
-
     def visit_ListComp(self, node: Any) -> ast.AST:
         first = node.generators[0]
         first.iter = self.visit(first.iter)
@@ -436,10 +421,6 @@ class _Instance(Transformer):
         return node
 
     visit_GeneratorExp = visit_SetComp = visit_DictComp = visit_ListComp
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        (node.body,) = self.uncertain([node.body])
-        return node
 
 
 class _WithoutUnread(Transformer):
