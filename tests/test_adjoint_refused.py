@@ -406,6 +406,9 @@ UNSET = {
     "b = lambda v=z: v\nz = a\nreturn b()": "z",
     "try:\n    b = z / a\nexcept ZeroDivisionError:\n    b = 0.0\nz = b\nreturn z": "z",
     "b = (z, a)\nz: float = a\nreturn b[1]": "z",
+    "if False:\n    b = 2.0\nfor i in range(n):\n    a += b\nreturn a": "b",  # what constants rule out
+    "for _ in ():\n    b = 2.0\nreturn a * b": "b",
+    "def g(m):\n    if m == 1:\n        b = a\n    return b\nreturn g(1) + g(2)": "b",
 }
 
 SET = [

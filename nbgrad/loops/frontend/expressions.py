@@ -254,6 +254,7 @@ class Expressions(Slices):
             if is_set_below(self.source.node, node):
                 self.shared.read_above.setdefault(self.local(node), refused_as_array(self.source, node))
                 self.note_read_above(node.id)
+            self.shared.names_read.setdefault(self.local(node), (self.source, node))
             return Scalar(Variable(self.local(node)))
         if node.id not in self.source.outer_values:
             raise self.source.refuse(node, f"{node.id}, which is not defined", "define it, or pass it as an argument")

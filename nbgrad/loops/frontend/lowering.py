@@ -51,7 +51,7 @@ from .static_values import GeneratorArgument, static_text
 from .structured_control import always_jumps, contains_jump, falls_through, with_location
 from .syntax import all_names, bound_name, free_variables, subtrees, unparse
 from .tuple_arguments import Keys, StaticArgument
-from .unset_names import initial_values, read_before_set
+from .unset_names import initial_values, read_before_set, refuse_unset, refused_as_unset
 from .views_without_axes import resolve_views_without_axes
 from .wrapped_calls import lower_wrapped
 
@@ -183,6 +183,7 @@ def _lower_once(
         if program.ranks.get(name):
             raise NeedsSplitting("", optional=state.may_be_peeled[0]) if state.may_be_peeled else refusal
     program.body[:0] = initial_values(program.body, program.parameters, state.left_out)
+    refuse_unset(program, state.names_read)
     check_orders(program, lowering.shared)
     resolve_reshaped(program, lowering.shared.reshaped, lowering.shared.sizes, lowering.shared.reshaped_groups)
     resolve_views_without_axes(program, state)
@@ -233,8 +234,7 @@ class Lowering(Results, Iteration):
         """Lower the body of the function."""
         body = self.source.node.body
         if (unset := read_before_set(self.source.node)) is not None:
-            what = f"{unset.id}, which nothing has set before it is read"
-            raise self.source.refuse(unset, what, "set it before, or make it an argument")
+            raise refused_as_unset(self.source, unset)
         if any(isinstance(n, ast.Return) for s in body for loop in subtrees(s) if isinstance(loop, ast.For | ast.While)
                for n in subtrees(loop)):  # fmt: skip
             self.returned_flag = self.names.fresh("returned")

@@ -69,6 +69,7 @@ class LoweringState:
     held: set[str] = field(default_factory=set)  # copies of items, until they are put into their places
     read_before: dict[str, Exception] = field(default_factory=dict)  # lists of rows into which nothing was put yet
     read_above: dict[str, Exception] = field(default_factory=dict)  # names read as numbers above of where they are set
+    names_read: dict[str, tuple[Source, ast.Name]] = field(default_factory=dict)  # as numbers, where first
     may_be_peeled: list[tuple] = field(default_factory=list)  # those of them that are None until then
     comprehensions: list[tuple] = field(default_factory=list)  # that are being lowered
     read_only_copies: dict[str, frozenset[str]] = field(default_factory=dict)  # and the arrays that they may be of

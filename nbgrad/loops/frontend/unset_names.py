@@ -1,25 +1,34 @@
 """Local variables that are read before they are set.
 
-If that is so on every path (Python's UnboundLocalError), the function is refused. If an earlier iteration sets them,
+If that is so on every path (Python's UnboundLocalError), also because constants rule out the branches that set them,
+the function is refused. If an earlier iteration sets them,
 further down in the text, they get an initial value, as Numba demands an assignment above.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ...errors import TraceError
-from ..ir.statements import Assign, Block, terms_of, walk, writes
+from ..ir.statements import Assign, Block, Function, terms_of, walk, writes
 from ..ir.terms import ZERO, reads
 from .syntax import Transformer, children, stored_names, subtrees
 
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["SettingBranchFirst", "initial_values", "is_set_below", "read_before_set", "refused_as_array"]
+__all__ = [
+    "SettingBranchFirst",
+    "initial_values",
+    "is_set_below",
+    "read_before_set",
+    "refuse_unset",
+    "refused_as_array",
+    "refused_as_unset",
+]
 
 
 def initial_values(body: Block, parameters: Sequence[str], left_out: set[str]) -> list[Assign]:
@@ -40,6 +49,21 @@ def read_before_set(function: ast.FunctionDef) -> ast.Name | None:
     parameters = {n.arg for n in children(function.args) if isinstance(n, ast.arg)}
     checked: set[str] = getattr(function, "optional", set())  # reads of names that are None at first
     return _Reads(set(stored_names(function.body)) - parameters - checked).first(function.body)
+
+
+def refuse_unset(program: Function, names_read: Mapping[str, tuple[Source, ast.Name]]) -> None:
+    """Refuse a read of a name that no statement of the lowered function sets: constants rule out those that do."""
+    unset = names_read.keys() - {*program.parameters} - {n for s in walk(program.body) for n in writes(s)}
+    read = {*(program.results or ()), *(n for s in walk(program.body) for n in reads(*terms_of(s)))} if unset else set()
+    for name, (source, node) in names_read.items():
+        if name in unset & read:
+            raise refused_as_unset(source, node)
+
+
+def refused_as_unset(source: Source, name: ast.Name) -> TraceError:
+    """The error for a read of a name that nothing has set."""
+    what = f"{name.id}, which nothing has set before it is read"
+    return source.refuse(name, what, "set it before, or make it an argument")
 
 
 def is_set_below(function: ast.FunctionDef, name: ast.Name) -> bool:
