@@ -3,49 +3,113 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from ..ir.names import Names
+from .harmless_calls import OTHERS, Resolve, effect_of, evaluated_before, is_harmless
 from .structured_control import with_location
-from .syntax import Transformer, all_names, children
+from .syntax import Replaced, Transformer, all_names, children, subtrees
 
 if TYPE_CHECKING:
     from .made_classes import PlainClass
 
-__all__ = ["NamedInstances", "WithoutClasses"]
+__all__ = ["NamedInstances", "WithoutClasses", "shared_names", "without_aliases"]
+
+
+def without_aliases(node: ast.FunctionDef, instances: Collection[str]) -> bool:
+    """Replace ``r = p`` by `p` itself, an instance that is made once; whether there was such a name."""
+    nodes = subtrees(node)
+    stored = [n.id for n in nodes if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
+    stored += [n.arg for n in nodes if isinstance(n, ast.arg)]
+    made = {s.targets[0].id for s in node.body if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name)}
+    for s in nodes:
+        match s:
+            case ast.Assign([ast.Name(id=other)], ast.Name(id=name)) if name in instances and name in made:
+                if stored.count(name) == stored.count(other) == 1:
+                    _Instead(s, [ast.Pass()]).visit(node)
+                    Replaced({other: name}).visit(node)
+                    return True
+            case ast.Assign([ast.Tuple()], ast.Tuple(elts=values)) if any(
+                isinstance(v, ast.Name) and v.id in instances for v in values
+            ) and (apart := _apart(s)):
+                _Instead(s, apart).visit(node)
+                return True
+    return False
+
+
+class _Instead(Transformer):
+    """Puts other statements in the place of one."""
+
+    def __init__(self, statement: ast.Assign, others: list[ast.stmt]) -> None:
+        self.statement, self.others = statement, others
+
+    def visit_Assign(self, s: ast.Assign) -> Any:
+        return [with_location(t, s) for t in self.others] if s is self.statement else s
+
+
+def shared_names(node: ast.FunctionDef, instances: Collection[str]) -> set[str]:
+    """The instances that are given to others, which may keep them: to constructors and methods."""
+    calls = [n for n in subtrees(node) if isinstance(n, ast.Call)]
+    given = [a for n in calls for a in (*n.args, *(k.value for k in n.keywords))]
+    return {a.id for a in given if isinstance(a, ast.Name) and a.id in instances}
 
 
 class NamedInstances(Transformer):
     """Gives instances names: ``a, b = C(1), C(2)`` becomes two statements, and ``C(1).f(x)`` a name before."""
 
-    def __init__(self, makes: Callable[[ast.expr], PlainClass | None], names: Names) -> None:
-        self.makes, self.names = makes, names
+    def __init__(self, makes: Callable[[ast.expr], PlainClass | None], resolve: Resolve, names: Names) -> None:
+        self.makes, self.resolve, self.names = makes, resolve, names
+        self.moved: dict[str, PlainClass] = {}
 
     def visit_Assign(self, s: ast.Assign) -> Any:
         match s:
-            case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
-                names = {t.id for t in targets if isinstance(t, ast.Name)}
-                apart = len(names) == len(targets) and all(all_names(v).isdisjoint(names) for v in values)
-                if apart and any(self.makes(v) for v in values):
-                    pairs = zip(targets, values, strict=True)
-                    return [with_location(ast.Assign([t], v), s) for t, v in pairs]
+            case ast.Assign([ast.Tuple()], ast.Tuple(elts=values)):
+                if any(self.makes(v) for v in values) and (apart := _apart(s)):
+                    return [with_location(t, s) for t in apart]
             case ast.Assign([ast.Name()], value) if self.makes(value):
                 return s
         return self.named(s)
 
     def named(self, s: Any) -> Any:
-        """The instances whose methods a statement calls at once, before it."""
+        """The instances whose methods or fields a statement reads at once, before it."""
         before: list[ast.stmt] = []
         for n in _evaluated(s):
             match n:
-                case ast.Call(ast.Attribute(ast.Call() as made, _)) if self.makes(made):
+                case ast.Attribute(ast.Call() as made, _) if (kind := self.makes(made)) and self.may_move(
+                    s, made, kind
+                ):
                     name = self.names.fresh("instance")
+                    self.moved[name] = kind
                     before.append(with_location(ast.Assign([ast.Name(name, ast.Store())], made), s))
-                    n.func.value = ast.copy_location(ast.Name(name, ast.Load()), made)  # type: ignore[attr-defined]
+                    n.value = ast.copy_location(ast.Name(name, ast.Load()), made)
         return [*before, s] if before else s
 
     visit_Return = visit_AugAssign = visit_Expr = named
+
+    def may_move(self, s: ast.stmt, made: ast.Call, kind: PlainClass) -> bool:
+        """Whether an instance may be made before a statement: what the statement evaluates first changes nothing."""
+        init = kind.method("__init__" if kind.parameters is None else "__post_init__")
+        if init is not None and effect_of(kind, init, self.resolve) == OTHERS:
+            return False
+        return all(self.is_harmless(n) for n in evaluated_before(s, made) if isinstance(n, ast.Call))
+
+    def is_harmless(self, call: ast.Call) -> bool:
+        match call.func:
+            case ast.Attribute(ast.Name(id=name), attr) if name in self.moved:
+                kind = self.moved[name]
+                return effect_of(kind, kind.method(attr), self.resolve) != OTHERS
+        return is_harmless(call, self.resolve(call.func))
+
+
+def _apart(s: ast.Assign) -> list[ast.stmt]:
+    """``a, b = v, w`` as two statements; none where their order matters."""
+    match s:
+        case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
+            names = {t.id for t in targets if isinstance(t, ast.Name)}
+            if len(names) == len(targets) and all(all_names(v).isdisjoint(names) for v in values):
+                return [ast.Assign([t], v) for t, v in zip(targets, values, strict=True)]
+    return []
 
 
 def _evaluated(node: ast.AST) -> list[ast.AST]:

@@ -7,7 +7,7 @@ import dataclasses
 import inspect
 import types
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
@@ -15,7 +15,8 @@ from ...backends.numba.wrapped_functions import package_of
 from ...core.source_text import parsed
 from .known_iterables import constant_node
 from .source_check import source_changed, source_lines
-from .syntax import bound_name, copy_tree, subtrees
+from .structured_control import own_returns
+from .syntax import Transformer, bound_name, copy_tree, subtrees
 
 __all__ = ["Method", "PlainClass", "class_in", "class_of", "method_of", "unreadable"]
 
@@ -31,6 +32,15 @@ class Method:
     outer: dict[str, object] | None
     kind: str = "method"
 
+    @property
+    def returns_itself(self) -> bool:
+        """Whether it returns its first argument, at its end alone."""
+        match own_returns(self.node.body):
+            case [ast.Return(ast.Name(id=name)) as last]:
+                own = [a.arg for a in self.node.args.args[:1]] if self.kind == "method" else []
+                return own == [name] and self.node.body[-1] is last
+        return False
+
 
 @dataclass(frozen=True)
 class PlainClass:
@@ -39,7 +49,8 @@ class PlainClass:
     Attributes
     ----------
     method : callable
-        The method of a name; None if there is none.
+        The method of a name; None if there is none. ``"1.f"`` is that of the class in the place 1 of the order of
+        resolution, or of a later one, and ``"f="`` what sets the property ``f``.
     constants : dict
         The values of the class that instances have, too.
     parameters : list or None
@@ -70,9 +81,9 @@ def class_of(value: object) -> PlainClass | None:
     functions: list[types.FunctionType] = []
     for c in value.__mro__[:-1]:
         for held in vars(c).values():
-            plain = getattr(held, "__func__", getattr(held, "fget", held))
-            if isinstance(plain, types.FunctionType) and not _is_generated(plain):
-                functions.append(plain)
+            for plain in (getattr(held, "__func__", getattr(held, "fget", held)), getattr(held, "fset", None)):
+                if isinstance(plain, types.FunctionType) and not _is_generated(plain):
+                    functions.append(plain)
     if any(unreadable(f) for f in functions):
         return None
     frozen = any("__setattr__" in vars(c) for c in value.__mro__[:-1])
@@ -87,12 +98,49 @@ def class_of(value: object) -> PlainClass | None:
             constants.pop(name, None)
 
     def method(name: str) -> Method | None:
-        for c in value.__mro__[:-1]:
-            if name in vars(c):
-                return method_of(vars(c)[name])
+        start, _, own = name.rpartition(".")
+        plain = own.removesuffix("=")
+        for k, c in enumerate(value.__mro__[:-1]):
+            if k >= int(start or 0) and plain in vars(c):
+                held = vars(c)[plain]
+                if plain != own:
+                    held = getattr(held, "fset", None)
+                found = method_of(held)
+                return found and replace(found, node=_OfClasses(value, k, found).visit(found.node))
         return None
 
     return PlainClass(value.__name__, method, constants, parameters, tuple(functions), value.__mro__[:-1], frozen)
+
+
+class _OfClasses(Transformer):
+    """Calls methods of other classes by their places: ``super().f(x)`` and ``Base.f(self, x)`` as ``self.<1.f>(x)``."""
+
+    def __init__(self, kind: type, place: int, method: Method) -> None:
+        self.classes, self.place, self.outer = kind.__mro__[:-1], place, method.outer or {}
+        args = method.node.args.args
+        self.owner = args[0].arg if args and method.kind in ("method", "property") else ""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        match node.value:
+            case ast.Call(ast.Name(id="super"), [], []) if self.owner and "super" not in self.outer:
+                node.value = ast.copy_location(ast.Name(self.owner, ast.Load()), node)
+                node.attr = f"{self.place + 1}.{node.attr}"
+                return node
+        return self.generic_visit(node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        match node:
+            case ast.Call(ast.Attribute(ast.Name(id=base), attr), [ast.Name(id=given), *others]) if given == self.owner:
+                if (kind := self.outer.get(base)) in self.classes:
+                    node.func.value.id = given  # type: ignore[attr-defined]
+                    node.func.attr = f"{self.classes.index(kind)}.{attr}"  # type: ignore[attr-defined]
+                    node.args = others
+            case ast.Call(ast.Attribute(ast.Name(id=owner), attr), [], []) if owner and owner == self.owner:
+                start, _, own = attr.rpartition(".")
+                if start and own == "__init__" and not any(own in vars(c) for c in self.classes[int(start) :]):
+                    return ast.copy_location(ast.Constant(None), node)  # that of object
+        return node
 
 
 def _is_generated(function: object) -> bool:

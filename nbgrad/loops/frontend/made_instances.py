@@ -15,11 +15,11 @@ from ..ir.names import Names
 from .canonical_form import Resolving
 from .captured_values import CapturedSnapshot, ClassSnapshot
 from .evaluated_once import EvaluatedOnce
-from .instance_names import NamedInstances, WithoutClasses
+from .harmless_calls import OTHERS, effect_of, evaluated_before, is_harmless, may_read_arrays
+from .instance_names import NamedInstances, WithoutClasses, shared_names, without_aliases
 from .known_iterables import constant_node
 from .made_classes import Method, PlainClass, class_in, class_of, method_of, unreadable
 from .method_bodies import OtherUse, WithOuterNames, with_result
-from .sorting_keys import CHANGING_METHODS
 from .structured_control import own_returns, with_location
 from .syntax import (
     Replaced,
@@ -52,15 +52,23 @@ class MadeInstances(Resolving):
         around, self.outside = self.outside, free_variables(node)
         self.generic_visit(node)
         own = {n.name: c for n in own_nodes(node) if isinstance(n, ast.ClassDef) and (c := class_in(n))}
-        node = NamedInstances(lambda value: self.class_called(value, own), Names(all_names(node))).visit(node)
+        node = NamedInstances(lambda value: self.class_called(value, own), self.resolve, Names(all_names(node))).visit(
+            node
+        )
         left: set[str] = set()
+        shared: set[str] = set()
         while True:
-            made = {name: c for name, c in self.instances(node, own).items() if name not in left}
+            known = self.instances(node, own)
+            shared |= shared_names(node, known)
+            if without_aliases(node, known):
+                left.clear()
+                continue
+            made = {name: c for name, c in known.items() if name not in left}
             if not made:
                 break
             name, kind = next(iter(made.items()))
             try:
-                instance = _Instance(self, copy_tree(node), name, kind, own)
+                instance = _Instance(self, copy_tree(node), name, kind, shared - {name})
                 node = instance.rewritten()
                 self.snapshots += [CapturedSnapshot(f) for f in (*kind.functions, *instance.functions)]
                 self.snapshots.append(ClassSnapshot(kind.kinds))
@@ -105,9 +113,10 @@ class _Instance(EvaluatedOnce):
     """Rewrites the statements of one function for one instance."""
 
     def __init__(
-        self, low: MadeInstances, node: ast.FunctionDef, name: str, kind: PlainClass, own: dict[str, PlainClass]
+        self, low: MadeInstances, node: ast.FunctionDef, name: str, kind: PlainClass, shared: set[str]
     ) -> None:
-        self.low, self.node, self.name, self.kind, self.own = low, node, name, kind, own
+        self.low, self.node, self.name, self.kind = low, node, name, kind
+        self.shared = shared  # other instances, which this one may hold
         self.fresh = Names(all_names(node))
         self.fields: dict[str, str] = {}
         self.functions: list[types.FunctionType] = []  # that are given the instance
@@ -147,8 +156,19 @@ class _Instance(EvaluatedOnce):
             case ast.Assign([ast.Name(id=name)], ast.Call() as call) if name == self.name:
                 return self.made(s, call)
             case ast.Expr(ast.Call() as call) if (found := self.method_called(call)) is not None:
+                self.given_arguments(call)
                 statements, _ = self.inlined(found, call, used=False)
                 return statements or [ast.Pass()]
+            case ast.Assign([ast.Attribute(ast.Name(id=name), attr) as target], v) if (
+                name == self.name and self.kind.method(f"{attr}=") is not None
+            ):
+                target.attr, target.ctx = f"{attr}=", ast.Load()
+                return self.statement(with_location(ast.Expr(ast.Call(target, [v], [])), s))
+            case ast.Expr(v) | ast.Assign([ast.Name()], v) | ast.AugAssign(ast.Name(), _, v) | ast.Return(v) if (
+                len(links := self.chained(v)) > 1
+            ):  # p.add(1).add(2), where each returns p
+                s.value = links[-1]
+                return self.block([*(with_location(ast.Expr(link), s) for link in links[:-1]), s])
             case ast.FunctionDef() | ast.ClassDef():
                 return [self.generic_visit(s)]
             case ast.If() | ast.For():
@@ -172,6 +192,28 @@ class _Instance(EvaluatedOnce):
         s.body, s.orelse = self.block(s.body), self.block(s.orelse)
         return [s]
 
+    def given_arguments(self, call: ast.Call) -> None:
+        """Rewrite the arguments of a call that is a statement of its own."""
+        given = ast.Tuple([*call.args, *(k.value for k in call.keywords)], ast.Load())
+        self.certain = self.may_hoist(given)
+        given.elts = [a if self.is_instance(a) else self.visit(a) for a in given.elts]
+        self.certain = False
+        call.args = given.elts[: len(call.args)]
+        for k, value in zip(call.keywords, given.elts[len(call.args) :], strict=True):
+            k.value = value
+
+    def chained(self, value: ast.expr | None) -> list[ast.Call]:
+        """The calls of methods in a chain, all but the last of which return the instance."""
+        match value:
+            case ast.Call(ast.Attribute(ast.Call() as before, attr)):
+                links = self.chained(before)
+                if links and (found := self.method_called(links[-1])) is not None and found.returns_itself:
+                    instance = ast.Attribute(ast.Name(self.name, ast.Load()), attr, ast.Load())
+                    return [*links, with_location(ast.Call(instance, value.args, value.keywords), value)]
+            case ast.Call() if self.method_called(value) is not None:
+                return [value]
+        return []
+
     def may_hoist(self, s: ast.AST) -> bool:
         """Whether methods may be called before a statement: it reads no field beside them, or they set none."""
         calls = [n for n in subtrees(s) if isinstance(n, ast.Call) and self.method_called(n) is not None]
@@ -183,14 +225,17 @@ class _Instance(EvaluatedOnce):
         owners |= {id(n.value) for n in properties}
         nodes = subtrees(s)
         reads = [n for n in nodes if isinstance(n, ast.Name) and n.id == self.name and id(n) not in owners]
-        others = [n for n in nodes if isinstance(n, ast.Call) and n not in calls and isinstance(n.func, ast.Attribute)]
-        if any(n.func.attr in CHANGING_METHODS for n in others):  # type: ignore[attr-defined]
-            return False
-        methods = [*map(self.method_called, calls), *(self.kind.method(n.attr) for n in properties)]
-        inside = {id(m) for n in calls for a in n.args for m in subtrees(a)}
-        elements = [n for n in nodes if isinstance(n, ast.Subscript) and id(n) not in inside]
-        if elements and any(m is not None and _writes_elements(m.node) for m in methods):
-            return False
+        reads += [n for n in nodes if isinstance(n, ast.Name) and n.id in self.shared]
+        of_methods = [(n, self.method_called(n)) for n in calls] + [(p, self.kind.method(p.attr)) for p in properties]
+        moved = {id(m) for n, _ in of_methods for m in subtrees(n)}
+        for n, method in of_methods:
+            before = [m for m in evaluated_before(s, n) if id(m) not in moved]
+            if not all(is_harmless(m, self.low.resolve(m.func)) for m in before if isinstance(m, ast.Call)):
+                return False
+            changes_others = effect_of(self.kind, method, self.low.resolve) == OTHERS
+            if changes_others and any(may_read_arrays(m, self.node, moved) for m in before):
+                return False
+        methods = [m for _, m in of_methods]
         return not reads or not any(self.sets_fields(m, 0) for m in methods)
 
     def sets_fields(self, method: Method | None, depth: int) -> bool:
@@ -217,12 +262,12 @@ class _Instance(EvaluatedOnce):
 
     def made(self, s: ast.stmt, call: ast.Call) -> list[ast.stmt]:
         """The statements that set the fields of a new instance."""
-        self.certain = self.may_hoist(call)
-        call.args = [self.visit(a) for a in call.args]
+        self.given_arguments(call)
+        done: list[ast.stmt] = []
+        call.args = [self.held(a, done) for a in call.args]
         for k in call.keywords:
-            k.value = self.visit(k.value)
-        self.certain = False
-        done: list[ast.stmt] = [
+            k.value = self.held(k.value, done)
+        done += [
             ast.Assign([ast.Name(self.field(n), ast.Store())], copy_tree(v)) for n, v in self.kind.constants.items()
         ]
         if self.kind.parameters is not None:
@@ -238,6 +283,14 @@ class _Instance(EvaluatedOnce):
             statements, _ = self.inlined(init, call)
             done += statements
         return done or [ast.Pass()]
+
+    def held(self, value: ast.expr, before: list[ast.stmt]) -> ast.expr:
+        """An argument of a constructor, as a name if it may read fields of an earlier instance: ``p = P(1, p.a)``."""
+        fields = set(self.fields.values())
+        if not fields or not any(isinstance(n, ast.Call) or getattr(n, "id", "") in fields for n in subtrees(value)):
+            return value
+        before.append(ast.Assign([ast.Name(self.fresh.fresh("argument"), ast.Store())], value))
+        return ast.Name(before[-1].targets[0].id, ast.Load())  # type: ignore[attr-defined]
 
     def arguments(self, call: ast.Call, names: list[str], defaults: dict[str, ast.expr | None]) -> dict[str, ast.expr]:
         """The argument for each parameter."""
@@ -365,7 +418,7 @@ class _Instance(EvaluatedOnce):
             if found.kind != "property" or not isinstance(node.ctx, ast.Load):
                 raise OtherUse
             return self.value_of(found, with_location(ast.Call(node, [], []), node))
-        if self.kind.frozen and not isinstance(node.ctx, ast.Load):
+        if (self.kind.frozen and not isinstance(node.ctx, ast.Load)) or not node.attr.isidentifier():
             raise OtherUse
         return ast.copy_location(ast.Name(self.field(node.attr), node.ctx), node)
 
@@ -434,10 +487,3 @@ class _WithoutUnread(Transformer):
             case ast.Assign([ast.Name(id=name)], ast.List([]) | ast.Dict([]) | ast.Constant()) if name in self.names:
                 return ast.copy_location(ast.Pass(), s)
         return s
-
-
-def _writes_elements(method: ast.FunctionDef) -> bool:
-    """Whether a method may write elements of an array."""
-    nodes = subtrees(method)
-    stored = any(isinstance(n, ast.Subscript) and not isinstance(n.ctx, ast.Load) for n in nodes)
-    return stored or any(isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Subscript) for n in nodes)

@@ -53,7 +53,11 @@ def read_before_set(function: ast.FunctionDef) -> ast.Name | None:
 
 def refuse_unset(program: Function, names_read: Mapping[str, tuple[Source, ast.Name]]) -> None:
     """Refuse a read of a name that no statement of the lowered function sets: constants rule out those that do."""
-    unset = names_read.keys() - {*program.parameters} - {n for s in walk(program.body) for n in writes(s)}
+    unset = (
+        names_read.keys()
+        - {*program.parameters, *program.constants}
+        - {n for s in walk(program.body) for n in writes(s)}
+    )
     read = {*(program.results or ()), *(n for s in walk(program.body) for n in reads(*terms_of(s)))} if unset else set()
     for name, (source, node) in names_read.items():
         if name in unset & read:
