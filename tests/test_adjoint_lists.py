@@ -370,8 +370,12 @@ def extended_while_looping(x):
     return y[1]
 
 
-REFUSED = [shared, while_looping, taken_inside, inserted_inside, extended_by_itself,
-           extended_while_looping]  # fmt: skip
+REFUSED = [shared, while_looping, extended_by_itself, extended_while_looping]
+
+
+@pytest.mark.parametrize("f", [taken_inside, inserted_inside], ids=lambda f: f.__name__)
+def test_changed_inside(f):
+    agrees(f, (X,))
 
 
 @pytest.mark.parametrize("f", REFUSED, ids=lambda f: f.__name__)

@@ -122,11 +122,14 @@ def f(x, c):
 """
 
 
-@pytest.mark.parametrize("changed", ["old", "new"])
-def test_lists_with_two_names_are_refused_where_it_matters(changed):
-    f = function(TWO_NAMES.format(changed=changed))
+def test_lists_with_two_names():
+    with uncompiled():
+        agrees(function(TWO_NAMES.format(changed="old")), (X, C))
+
+
+def test_lists_with_two_names_are_refused_where_it_matters():
     with pytest.raises(TraceError, match="a list that changes in 'old = new'"):
-        nb.adjoint(f).value_and_grad(X, C)
+        nb.adjoint(function(TWO_NAMES.format(changed="new"))).value_and_grad(X, C)
 
 
 CALLS = [
