@@ -12,14 +12,15 @@ import numpy as np
 
 from ..ir.names import Names
 from .dictionary_states import Held, State
+from .key_strings import chosen, is_get, string_bindings
 from .known_iterables import UNKNOWN, KnownIterables, constant_node
 from .structured_control import with_location
-from .syntax import Replaced, all_names, bound_name, copy_tree, number_node, own_nodes, subtrees
+from .syntax import all_names, bound_name, copy_tree, number_node, subtrees
 
 if TYPE_CHECKING:
     from .source import Source
 
-__all__ = ["DictionaryReads", "Facts", "GivenUp", "Learned", "is_get", "with_constant"]
+__all__ = ["DictionaryReads", "Facts", "GivenUp", "Learned"]
 
 _READERS = (len, sum, min, max, list, tuple, sorted, enumerate, zip, dict, any, all, reversed)
 
@@ -69,7 +70,7 @@ class DictionaryReads(KnownIterables):
         self.factories: dict[str, Callable[[], ast.expr]] = {}
         self.certain = True  # what is read is evaluated, once
         self.inside = False  # a nested function
-        self.bindings = _string_bindings(node)
+        self.bindings = string_bindings(node)
 
     # What is known.
 
@@ -294,7 +295,7 @@ class DictionaryReads(KnownIterables):
             items = [self.item(name, ast.Constant(v)) for v in strings]
             if not all(v in held.keys or name in self.factories for v in strings):
                 self.give_up(name)
-            return _chosen(key, strings, items)
+            return chosen(key, strings, items)
         if known is UNKNOWN:
             return ast.Subscript(self.whole(name), key, ast.Load())
         if known in held.keys:
@@ -428,7 +429,7 @@ class DictionaryReads(KnownIterables):
         """``d.get(key, default)``."""
         known, held = self.value(key), self.held(name)
         if known is UNKNOWN and (strings := self.strings(key)):
-            return _chosen(key, strings, [self.gotten(name, ast.Constant(v), copy_tree(default)) for v in strings])
+            return chosen(key, strings, [self.gotten(name, ast.Constant(v), copy_tree(default)) for v in strings])
         if known is UNKNOWN:
             method = ast.Attribute(self.whole(name), "get", ast.Load())
             return ast.Call(method, [key, default], [])
@@ -462,52 +463,3 @@ def _is_initial(node: ast.expr) -> bool:
         case ast.List(elts=[]) | ast.UnaryOp(ast.USub(), ast.Constant(int() | float())):
             return True
     return isinstance(node, ast.Constant) and type(node.value) in (int, float, bool)
-
-
-def _chosen(key: ast.expr, strings: list[str], items: list[ast.expr]) -> ast.expr:
-    """The item for the string that a key is, one of these."""
-    *others, made = items
-    for string, item in reversed(list(zip(strings, others, strict=False))):
-        made = ast.IfExp(ast.Compare(copy_tree(key), [ast.Eq()], [ast.Constant(string)]), item, made)
-    return made
-
-
-def _string_bindings(function: ast.FunctionDef) -> dict[str, dict[str, None]]:
-    """The names that are bound to strings alone, chosen by conditions or as keys of a dictionary, and those strings."""
-    found: dict[str, dict[str, None]] = {}
-    bound: list[str] = []
-    nodes = own_nodes(function)
-    for n in nodes:
-        match n:
-            case ast.Assign([ast.Name(id=name)], value) if (strings := _strings(value)) is not None:
-                bound.append(name)
-                found.setdefault(name, {}).update(strings)
-    stored = [n.id for n in subtrees(function) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Load)]
-    stored += [a.arg for a in subtrees(function.args) if isinstance(a, ast.arg)]
-    return {name: strings for name, strings in found.items() if stored.count(name) == bound.count(name)}
-
-
-def _strings(value: ast.expr) -> dict[str, None] | None:
-    """The strings that an expression may be; none for a key of a dictionary, which is found later, None for others."""
-    match value:
-        case ast.Constant(str(text)):
-            return {text: None}
-        case ast.IfExp(body=a, orelse=b):
-            first, second = _strings(a), _strings(b)
-            return None if first is None or second is None else first | second
-        case ast.Call(ast.Name("min" | "max"), [ast.Name(id=name)], [ast.keyword("key", key)]) if is_get(key, name):
-            return {}
-    return None
-
-
-def is_get(node: ast.expr, name: str) -> bool:
-    """Whether it is ``d.get``, the method."""
-    match node:
-        case ast.Attribute(ast.Name(id=other), "get"):
-            return other == name
-    return False
-
-
-def with_constant(s: ast.stmt, name: str, value: str) -> ast.stmt:
-    """A copy of a statement with a string in place of a name."""
-    return Replaced({name: ast.Constant(value)}).visit(copy_tree(s))

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 from .canonical_form import Resolving
 from .dictionary_candidates import FACTORIES, changing_dictionaries
-from .dictionary_reads import DictionaryReads, Facts, GivenUp, Learned, is_get, with_constant
+from .dictionary_reads import DictionaryReads, Facts, GivenUp, Learned
 from .dictionary_states import Held, State, joined
 from .growing_lists import nested_loops
+from .key_strings import is_get, with_constant
 from .known_iterables import UNKNOWN, KnownIterables, constant_node
 from .rewrites import with_numbers
 from .structured_control import assignment, iterations_in_turn, place_of, with_location

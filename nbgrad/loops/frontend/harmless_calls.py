@@ -6,6 +6,9 @@ import ast
 import builtins
 import types
 from collections.abc import Callable
+from enum import Flag, auto
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from .made_classes import Method, method_of, unreadable
@@ -15,16 +18,23 @@ from .syntax import children, stored_names, subtrees
 if TYPE_CHECKING:
     from .made_classes import PlainClass
 
-__all__ = ["OTHERS", "Resolve", "effect_of", "evaluated_before", "is_harmless", "may_read_arrays"]
+__all__ = ["Effect", "Resolve", "effect_of", "evaluated_before", "is_harmless", "may_read_arrays"]
 
 Resolve = Callable[[ast.expr], object]
 
-NOTHING, OWN_FIELDS, OTHERS = range(3)  # what a method may change: others are arrays and lists that it is given
-
-_DEEPEST = 12
+_DEEPEST = 6  # of calls in calls
 _BUILTINS = {abs, bool, complex, enumerate, float, int, len, max, min, pow, range, reversed, round, sum, zip}
 _MODULES = {"math", "numpy", "scipy.special", "cmath"}
 _WRITING = {"copyto", "put", "place", "putmask", "fill_diagonal", "put_along_axis", "at", "shuffle", "seed"}
+
+
+class Effect(Flag):
+    """What a method may change: fields of its instance, and what others have, too: arrays that it is given."""
+
+    NOTHING = 0
+    OWN_FIELDS = auto()
+    OTHERS = auto()
+    BOTH = OWN_FIELDS | OTHERS
 
 
 def evaluated_before(statement: ast.AST, node: ast.AST) -> list[ast.AST]:
@@ -56,19 +66,18 @@ def is_harmless(call: ast.Call, called: object, depth: int = 0) -> bool:
     if module in _MODULES:
         return getattr(called, "__name__", "at") not in _WRITING
     if isinstance(called, types.FunctionType) and not unreadable(called) and (found := method_of(called)):
-        return effect_of(None, Method(found.node, found.outer, "static"), lambda _: None, depth + 1) == NOTHING
+        return effect_of(None, Method(found.node, found.outer, "static"), lambda _: None, depth + 1) is Effect.NOTHING
     return False
 
 
-def effect_of(kind: PlainClass | None, method: Method | None, resolve: Resolve, depth: int = 0) -> int:
+def effect_of(kind: PlainClass | None, method: Method | None, resolve: Resolve, depth: int = 0) -> Effect:
     """What a method of a class, or a function, may change; `resolve` gives what names in the function around stand for,
     for a class that is defined there."""
     if method is None or depth > _DEEPEST or method.kind in ("class", "function"):
-        return OTHERS
+        return Effect.BOTH
     node, outer = method.node, method.outer
     owner = node.args.args[0].arg if node.args.args and method.kind != "static" else ""
     parameters = {a.arg for a in subtrees(node.args) if isinstance(a, ast.arg)}
-    largest = NOTHING
 
     def value(expr: ast.expr) -> object:
         if outer is None:
@@ -80,29 +89,33 @@ def effect_of(kind: PlainClass | None, method: Method | None, resolve: Resolve, 
                 return getattr(value(inner), attr, None)
         return None
 
-    for n in subtrees(node):
+    def effect(n: ast.AST) -> Effect:
         match n:
-            case ast.AugAssign(ast.Attribute(ast.Name(id=name), attr)) if name == owner:
-                found = OWN_FIELDS if _starts_as(kind, attr, ast.Constant) else OTHERS
+            case ast.Attribute(ast.Name(id=name), attr) if name == owner:
+                if not isinstance(n.ctx, ast.Load):
+                    return Effect.OWN_FIELDS
+                inner = kind.method(attr) if kind else None
+                return effect_of(kind, inner, resolve, depth + 1) if inner is not None else Effect.NOTHING
+            case ast.AugAssign(ast.Attribute(ast.Name(id=name), attr)) if name == owner:  # of an array it is in place
+                return Effect.OWN_FIELDS if _starts_as(kind, attr, ast.Constant) else Effect.BOTH
             case ast.AugAssign(ast.Name(id=name)):
-                found = OTHERS if name in parameters else NOTHING
-            case ast.Subscript(ctx=ast.Store() | ast.Del()) | ast.Yield() | ast.AugAssign():
-                found = OTHERS
-            case ast.Attribute(ast.Name(id=name), ctx=ast.Store()):
-                found = OWN_FIELDS if name == owner else OTHERS
-            case ast.Attribute(ctx=ast.Store()):
-                found = OTHERS
-            case ast.Call(ast.Attribute(ast.Name(id=name), attr)) if name == owner:
-                found = effect_of(kind, kind.method(attr) if kind else None, resolve, depth + 1)
+                return Effect.OTHERS if name in parameters else Effect.NOTHING
+            case ast.Subscript(ast.Attribute(ast.Name(id=name)), ctx=ast.Store() | ast.Del()) if name == owner:
+                return Effect.BOTH
+            case ast.Subscript() | ast.Attribute():
+                return Effect.NOTHING if isinstance(n.ctx, ast.Load) else Effect.OTHERS
+            case ast.Yield() | ast.AugAssign():
+                return Effect.OTHERS
             case ast.Call(ast.Attribute(ast.Attribute(ast.Name(id=name), held), attr)) if name == owner:
                 own = attr in CHANGING_METHODS and _starts_as(kind, held, ast.List)
-                found = OWN_FIELDS if own else OTHERS
+                return Effect.OWN_FIELDS if own else Effect.BOTH
+            case ast.Call(ast.Attribute(ast.Name(id=name), attr)) if name == owner and kind and kind.method(attr):
+                return Effect.NOTHING  # beyond that of the attribute
             case ast.Call():
-                found = NOTHING if is_harmless(n, value(n.func), depth) else OTHERS
-            case _:
-                continue
-        largest = max(largest, found)
-    return largest
+                return Effect.NOTHING if is_harmless(n, value(n.func), depth) else Effect.OTHERS
+        return Effect.NOTHING
+
+    return reduce(or_, map(effect, subtrees(node)), Effect.NOTHING)
 
 
 def _starts_as(kind: PlainClass | None, field: str, form: type[ast.expr]) -> bool:

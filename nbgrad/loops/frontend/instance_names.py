@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from ..ir.names import Names
-from .harmless_calls import OTHERS, Resolve, effect_of, evaluated_before, is_harmless
+from .harmless_calls import Effect, Resolve, effect_of, evaluated_before, is_harmless
 from .structured_control import with_location
 from .syntax import Replaced, Transformer, all_names, children, subtrees
 
@@ -90,7 +90,7 @@ class NamedInstances(Transformer):
     def may_move(self, s: ast.stmt, made: ast.Call, kind: PlainClass) -> bool:
         """Whether an instance may be made before a statement: what the statement evaluates first changes nothing."""
         init = kind.method("__init__" if kind.parameters is None else "__post_init__")
-        if init is not None and effect_of(kind, init, self.resolve) == OTHERS:
+        if init is not None and Effect.OTHERS in effect_of(kind, init, self.resolve):
             return False
         return all(self.is_harmless(n) for n in evaluated_before(s, made) if isinstance(n, ast.Call))
 
@@ -98,7 +98,7 @@ class NamedInstances(Transformer):
         match call.func:
             case ast.Attribute(ast.Name(id=name), attr) if name in self.moved:
                 kind = self.moved[name]
-                return effect_of(kind, kind.method(attr), self.resolve) != OTHERS
+                return Effect.OTHERS not in effect_of(kind, kind.method(attr), self.resolve)
         return is_harmless(call, self.resolve(call.func))
 
 

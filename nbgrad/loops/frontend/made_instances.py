@@ -15,7 +15,7 @@ from ..ir.names import Names
 from .canonical_form import Resolving
 from .captured_values import CapturedSnapshot, ClassSnapshot
 from .evaluated_once import EvaluatedOnce
-from .harmless_calls import OTHERS, effect_of, evaluated_before, is_harmless, may_read_arrays
+from .harmless_calls import Effect, effect_of, evaluated_before, is_harmless, may_read_arrays
 from .instance_names import NamedInstances, WithoutClasses, shared_names, without_aliases
 from .known_iterables import constant_node
 from .made_classes import Method, PlainClass, class_in, class_of, method_of, unreadable
@@ -232,31 +232,12 @@ class _Instance(EvaluatedOnce):
             before = [m for m in evaluated_before(s, n) if id(m) not in moved]
             if not all(is_harmless(m, self.low.resolve(m.func)) for m in before if isinstance(m, ast.Call)):
                 return False
-            changes_others = effect_of(self.kind, method, self.low.resolve) == OTHERS
-            if changes_others and any(may_read_arrays(m, self.node, moved) for m in before):
+            if Effect.OTHERS in self.effect(method) and any(may_read_arrays(m, self.node, moved) for m in before):
                 return False
-        methods = [m for _, m in of_methods]
-        return not reads or not any(self.sets_fields(m, 0) for m in methods)
+        return not reads or not any(Effect.OWN_FIELDS in self.effect(m) for _, m in of_methods)
 
-    def sets_fields(self, method: Method | None, depth: int) -> bool:
-        """Whether a method may set or change a field."""
-        if method is None or depth > _DEEPEST or method.kind == "function":
-            return True
-        args = method.node.args.args
-        own = args[0].arg if args and method.kind != "static" else ""
-        for n in subtrees(method.node):
-            match n:
-                case ast.Attribute(ast.Name(id=name), attr, ctx) if name == own:
-                    if not isinstance(ctx, ast.Load):
-                        return True
-                    inner = self.kind.method(attr)
-                    if inner is not None and self.sets_fields(inner, depth + 1):
-                        return True
-                case ast.Subscript(ast.Attribute(ast.Name(id=name)), ctx=ast.Store()) if name == own:
-                    return True
-                case ast.Call(ast.Attribute(ast.Attribute(ast.Name(id=name)))) if name == own:
-                    return True
-        return False
+    def effect(self, method: Method | None) -> Effect:
+        return effect_of(self.kind, method, self.low.resolve)
 
     # Instances and their methods.
 
@@ -440,7 +421,7 @@ class _Instance(EvaluatedOnce):
             statements, result = self.inlined(method, node)
             self.before += [with_location(t, node) for t in statements]
             return ast.copy_location(result, node)
-        if self.sets_fields(method, 0):
+        if Effect.OWN_FIELDS in self.effect(method):
             raise OtherUse
         return self.called_inside(method, node)
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 
 from .structured_control import always_jumps, contains_jump, own_returns, with_location
-from .syntax import Transformer, copy_tree, subtrees
+from .syntax import Transformer, copy_tree
 
-__all__ = ["OtherUse", "WithOuterNames", "is_plain", "with_result"]
+__all__ = ["OtherUse", "WithOuterNames", "with_result"]
+
+_ENDS = (ast.Return, ast.Raise)
 
 
 class OtherUse(Exception):
@@ -26,14 +28,6 @@ class WithOuterNames(Transformer):
         return ast.copy_location(copy_tree(self.names[node.id]), node)
 
 
-def is_plain(s: ast.stmt) -> bool:
-    """Whether a statement binds a name to what may be read in its place, more than once."""
-    match s:
-        case ast.Assign([ast.Name()], value):
-            return not any(isinstance(n, ast.Call | ast.NamedExpr | ast.Lambda) for n in subtrees(value))
-    return False
-
-
 def with_result(body: list[ast.stmt], result: str) -> list[ast.stmt]:
     """A body that binds a name to what it would return: what follows a branch that returns is in the other one."""
     done: list[ast.stmt] = []
@@ -43,7 +37,7 @@ def with_result(body: list[ast.stmt], result: str) -> list[ast.stmt]:
             value = s.value or ast.Constant(None)
             return [*done, with_location(ast.Assign([ast.Name(result, ast.Store())], value), s)]
         if isinstance(s, ast.If) and contains_jump(s, ast.Return):
-            first, second = _ends(s.body), _ends(s.orelse)
+            first, second = always_jumps(s.body, _ENDS), always_jumps(s.orelse, _ENDS)
             if not (first or second):
                 raise OtherUse
             s.body = with_result(s.body if first else [*s.body, *rest], result)
@@ -52,16 +46,6 @@ def with_result(body: list[ast.stmt], result: str) -> list[ast.stmt]:
         if own_returns([s]):
             raise OtherUse  # in a loop
         done.append(s)
-    if not done or not _ends(done):
+    if not done or not always_jumps(done, _ENDS):
         done.append(ast.Assign([ast.Name(result, ast.Store())], ast.Constant(None)))
     return done
-
-
-def _ends(body: list[ast.stmt]) -> bool:
-    """Whether a body returns or raises an error in any case."""
-    if not body:
-        return False
-    last = body[-1]
-    if isinstance(last, ast.If):
-        return _ends(last.body) and _ends(last.orelse)
-    return isinstance(last, ast.Raise) or (always_jumps([last]) and isinstance(last, ast.Return))

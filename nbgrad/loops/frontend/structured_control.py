@@ -39,14 +39,14 @@ def contains_jump(s: ast.stmt, kinds: type | tuple = (ast.Break, ast.Continue, a
     return False
 
 
-def always_jumps(body: list[ast.stmt]) -> bool:
-    """Whether every path through `body` ends with a jump."""
+def always_jumps(body: list[ast.stmt], kinds: type | tuple = (ast.Break, ast.Continue, ast.Return)) -> bool:
+    """Whether every path through `body` ends with a jump of one of `kinds`."""
     if not body:
         return False
     last = body[-1]
     if isinstance(last, ast.If):
-        return always_jumps(last.body) and always_jumps(last.orelse)
-    return isinstance(last, ast.Break | ast.Continue | ast.Return)
+        return always_jumps(last.body, kinds) and always_jumps(last.orelse, kinds)
+    return isinstance(last, kinds)
 
 
 def own_returns(body: list[ast.stmt]) -> list[ast.Return]:
