@@ -10,6 +10,7 @@ import pytest
 import nbgrad as nb
 from nbgrad.backends.numba import compile as compiling
 from nbgrad.demo import loops
+from nbgrad.errors import TraceError
 from nbgrad.loops import variants
 from nbgrad.loops.frontend.syntax import subtrees
 
@@ -181,3 +182,37 @@ def twice(f, args, *, h=1e-6, rtol=1e-5, seed=0):
     for found, a, b in zip(*map(there, (products, up, down)), strict=True):
         scale = max(1.0, np.max(np.abs(found), initial=0.0))
         np.testing.assert_allclose(found, (a - b) / (2 * h), rtol=rtol, atol=rtol * scale)
+
+
+class Programs(list):
+    """Functions of two numbers, ``f(a, b)``, or of a number and an array, ``f(a, x)``, by a decorator, so that a test
+    leaves none out."""
+
+    def __call__(self, f):
+        self.append(f)
+        return f
+
+
+def as_python_or_refused(f):
+    """Check that a program is refused, or has the value, the derivative by its number, or the error that Python has."""
+    number, other = 1.5, 2.0 if f.__code__.co_varnames[1] != "x" else np.array([0.5, 2.0, 3.0, -1.0])
+
+    def value(a):
+        return f(a, np.copy(other) if np.ndim(other) else other)
+
+    try:
+        expected = value(number)
+    except Exception as err:
+        expected = type(err)
+    try:
+        with uncompiled():
+            found, gradients = nb.adjoint(f).value_and_grad(number, np.copy(other) if np.ndim(other) else other)
+    except TraceError:
+        return
+    except Exception as err:
+        assert isinstance(expected, type), err
+        assert issubclass(type(err), expected)
+        return
+    assert found == pytest.approx(expected, rel=1e-12)
+    h = 1e-6
+    assert gradients[0] == pytest.approx((value(number + h) - value(number - h)) / (2 * h), rel=1e-5, abs=1e-6)
