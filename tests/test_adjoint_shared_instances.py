@@ -138,6 +138,20 @@ def two_names(x):
     return r.a * q.f(x[2])
 
 
+class Scaled:
+    def __init__(self, a, b=2.0, *, c=0.5, d):
+        self.a, self.b, self.c, self.d = a, b, c, d
+
+    def f(self, v, w=3.0, *, power=2):
+        return self.a * v**power + self.b * w + self.c * self.d
+
+
+def with_defaults(x):
+    p, q = Scaled(x[0], d=x[1]), Scaled(x[2], c=x[3], b=x[0], d=1.0)
+    s = sum(p.f(v, power=3) for v in x)
+    return s * p.f(x[1]) * q.f(x[2], x[3])
+
+
 def held(x):
     p, k = Line(x[0]), Base(x[1])
     z = Pair(p, k)
@@ -151,7 +165,7 @@ def held(x):
 
 @pytest.mark.parametrize(
     "f",
-    [parents, grandparents, setter, methods_in_arguments, of_itself, two_names, held],
+    [parents, grandparents, setter, methods_in_arguments, of_itself, two_names, held, with_defaults],
     ids=lambda f: f.__name__,
 )
 def test_agrees(f):

@@ -18,7 +18,7 @@ from .source_check import source_changed, source_lines
 from .structured_control import own_returns
 from .syntax import Transformer, bound_name, copy_tree, subtrees
 
-__all__ = ["Method", "PlainClass", "class_in", "class_of", "method_of", "unreadable"]
+__all__ = ["Method", "PlainClass", "class_in", "class_of", "defaults_of", "method_of", "unreadable"]
 
 _NEVER = tuple, list, dict, set, str, int, float, BaseException, Enum
 
@@ -194,27 +194,22 @@ def method_of(held: object) -> Method | None:
     if not isinstance(node, ast.FunctionDef):
         return None
     free = inspect.getclosurevars(plain).nonlocals
-    defaults = inspect.signature(plain).parameters
+    values = inspect.signature(plain).parameters
     node = copy_tree(node)
-    for arg, where in _with_defaults(node.args):
-        made = _constant(defaults[arg].default)
-        if made is None:
-            return None
-        where(made)
+    given = defaults_of(node.args)
+    made = {n: d and _constant(values[n].default) for n, d in given.items()}
+    if any(d is not None and made[n] is None for n, d in given.items()):
+        return None
+    own = [made[a.arg] for a in node.args.kwonlyargs]
+    node.args.defaults, node.args.kw_defaults = [d for d in list(made.values())[: len(made) - len(own)] if d], own
     return Method(node, {**plain.__globals__, **free}, kind)
 
 
-def _with_defaults(args: ast.arguments) -> list[tuple[str, Callable[[ast.expr], None]]]:
-    """The parameters with defaults, and what sets these."""
+def defaults_of(args: ast.arguments) -> dict[str, ast.expr | None]:
+    """The parameters that may be left out or are given by name alone, each with its default, None without one."""
     positional = [*args.posonlyargs, *args.args]
-    first = len(positional) - len(args.defaults)
-    found: list[tuple[str, Callable[[ast.expr], None]]] = []
-    for k in range(len(args.defaults)):
-        found.append((positional[first + k].arg, lambda node, k=k: args.defaults.__setitem__(k, node)))  # type: ignore[misc]
-    for k, a in enumerate(args.kwonlyargs):
-        if args.kw_defaults[k] is not None:
-            found.append((a.arg, lambda node, k=k: args.kw_defaults.__setitem__(k, node)))  # type: ignore[misc]
-    return found
+    pairs = [*zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)]
+    return {a.arg: d for a, d in [*pairs, *zip(args.kwonlyargs, args.kw_defaults, strict=True)]}
 
 
 def class_in(node: ast.ClassDef) -> PlainClass | None:

@@ -18,7 +18,7 @@ from .evaluated_once import EvaluatedOnce
 from .harmless_calls import Effect, effect_of, evaluated_before, is_harmless, may_read_arrays
 from .instance_names import NamedInstances, WithoutClasses, shared_names, without_aliases
 from .known_iterables import constant_node
-from .made_classes import Method, PlainClass, class_in, class_of, method_of, unreadable
+from .made_classes import Method, PlainClass, class_in, class_of, defaults_of, method_of, unreadable
 from .method_bodies import OtherUse, WithOuterNames, with_result
 from .structured_control import own_returns, with_location
 from .syntax import (
@@ -321,15 +321,10 @@ class _Instance(EvaluatedOnce):
         names = [p.arg for p in a.args]
         owner = "" if method.kind in ("static", "function") else names[0]
         names = names[1:] if owner else names
-        positional = [p.arg for p in a.args]
-        defaults: dict[str, ast.expr | None] = dict(
-            zip(positional[len(positional) - len(a.defaults) :], a.defaults, strict=True)
-        )
-        defaults |= {p.arg: d for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True)}
-        given = self.arguments(call, names, defaults)
+        given = self.arguments(call, names, defaults_of(a))
         body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
         stored = set(stored_names(body))
-        body = self.with_outer_names(body, method, {*positional, *given, *stored})
+        body = self.with_outer_names(body, method, {owner, *given, *stored})
         replaced: dict[str, str | int | ast.expr] = {}
         first: list[ast.stmt] = []
         for n, value in given.items():
@@ -431,10 +426,7 @@ class _Instance(EvaluatedOnce):
         names = [p.arg for p in (*method.node.args.args, *method.node.args.kwonlyargs)]
         names = names if method.kind in ("static", "function") else names[1:]
         held = [self.fresh.fresh(n) for n in names]
-        a = method.node.args
-        defaults = dict(zip([p.arg for p in a.args][len(a.args) - len(a.defaults) :], a.defaults, strict=True))
-        defaults |= {p.arg: d for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True) if d is not None}
-        given = self.arguments(node, names, dict(defaults))
+        given = self.arguments(node, names, defaults_of(method.node.args))
         passed = [ast.keyword(n, ast.Name(h, ast.Load())) for n, h in zip(names, held, strict=True)]
         inner = ast.Call(node.func, [], passed)
         above, self.before, certain, self.certain = self.before, [], self.certain, True
