@@ -3,7 +3,7 @@
 Each program gives what Python gives, or is refused. They were found by random programs and by hand.
 """
 
-# ruff: noqa: B007
+# ruff: noqa: B007, E731
 
 import numpy as np
 import pytest
@@ -256,6 +256,66 @@ def property_added(a, b):
     p = P(a, b)
     p.v += p.nxt
     return p.v
+
+
+@program
+def instance_beside_a_function(a, b):
+    p = P(a, b)
+
+    def g():
+        return p.v * 2
+
+    p, s = P(b, a), g()
+    return s + p.v
+
+
+@program
+def instance_beside_a_lambda(a, b):
+    p = P(a, b)
+    g = lambda: p.v * 2
+    p, s = P(b, a), g()
+    return s + p.v
+
+
+@program
+def list_beside_a_lambda(a, b):
+    q = [(a, b)]
+    g = lambda: q[0][0]
+    q, s = [(b, a * b)], g()
+    q.append((s, s))
+    return s + sum(x * y for x, y in q)
+
+
+@program
+def name_beside_a_lambda(a, b):
+    best, k = None, a
+    g = lambda: k * 2
+    for v in (a, b):
+        if best is None or v > best:
+            best = v
+        k, s = best, g()
+    return s + k * b
+
+
+@program
+def instance_beside_an_error(a, b):
+    p = P(a, b)
+    try:
+        p, s = P(b, a), [a, b][int(a * 4)]
+    except IndexError:
+        s = b
+    return s + p.v
+
+
+@program
+def list_beside_an_error(a, b):
+    q = [(a, b)]
+    q.append((b, a))
+    try:
+        q, s = [(b, b)], [a, b][int(a * 4)]
+    except IndexError:
+        s = b
+    return s + sum(x * y * y for x, y in q)
 
 
 @pytest.mark.parametrize("f", program, ids=lambda f: f.__name__)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..ir.names import Names
 from .harmless_calls import Effect, Resolve, effect_of, evaluated_before, is_harmless
-from .structured_control import with_location
+from .structured_control import TupleTargets, with_location
 from .syntax import Replaced, Transformer, all_names, children, subtrees
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def without_aliases(node: ast.FunctionDef, instances: Collection[str]) -> bool:
                     return True
             case ast.Assign([ast.Tuple()], ast.Tuple(elts=values)) if any(
                 isinstance(v, ast.Name) and v.id in instances for v in values
-            ) and (apart := _apart(s)):
+            ) and (apart := TupleTargets(node).one_by_one(s)):
                 _Instead(s, apart).visit(node)
                 return True
     return False
@@ -58,15 +58,18 @@ def shared_names(node: ast.FunctionDef, instances: Collection[str]) -> set[str]:
 class NamedInstances(Transformer):
     """Gives instances names: ``a, b = C(1), C(2)`` becomes two statements, and ``C(1).f(x)`` a name before."""
 
-    def __init__(self, makes: Callable[[ast.expr], PlainClass | None], resolve: Resolve, names: Names) -> None:
-        self.makes, self.resolve, self.names = makes, resolve, names
+    def __init__(
+        self, function: ast.FunctionDef, makes: Callable[[ast.expr], PlainClass | None], resolve: Resolve
+    ) -> None:
+        self.makes, self.resolve = makes, resolve
+        self.names, self.targets = Names(all_names(function)), TupleTargets(function)
         self.moved: dict[str, PlainClass] = {}
 
     def visit_Assign(self, s: ast.Assign) -> Any:
         match s:
             case ast.Assign([ast.Tuple()], ast.Tuple(elts=values)):
-                if any(self.makes(v) for v in values) and (apart := _apart(s)):
-                    return [with_location(t, s) for t in apart]
+                if any(self.makes(v) for v in values) and (apart := self.targets.one_by_one(s)):
+                    return apart
             case ast.Assign([ast.Name()], value) if self.makes(value):
                 return s
         return self.named(s)
@@ -100,16 +103,6 @@ class NamedInstances(Transformer):
                 kind = self.moved[name]
                 return Effect.OTHERS not in effect_of(kind, kind.method(attr), self.resolve)
         return is_harmless(call, self.resolve(call.func))
-
-
-def _apart(s: ast.Assign) -> list[ast.stmt]:
-    """``a, b = v, w`` as two statements; none where their order matters."""
-    match s:
-        case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
-            names = {t.id for t in targets if isinstance(t, ast.Name)}
-            if len(names) == len(targets) and all(all_names(v).isdisjoint(names) for v in values):
-                return [ast.Assign([t], v) for t, v in zip(targets, values, strict=True)]
-    return []
 
 
 def _evaluated(node: ast.AST) -> list[ast.AST]:

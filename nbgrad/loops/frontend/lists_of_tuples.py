@@ -16,7 +16,7 @@ import numpy as np
 from ..ir.names import Names
 from .canonical_form import Resolving
 from .growing_lists import makes_list, nested_loops
-from .structured_control import with_location
+from .structured_control import TupleTargets, with_location
 from .syntax import (
     Transformer,
     all_names,
@@ -46,7 +46,7 @@ class ListsOfTuples(Resolving):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         around, self.outside = self.outside, free_variables(node)
         self.generic_visit(node)
-        node = _Separate({n.name for n in subtrees(node) if isinstance(n, ast.FunctionDef)}).visit(node)
+        node = _Separate(TupleTargets(node)).visit(node)
         for name, count in self.candidates(node).items():
             try:
                 node = _Columns(self, copy_tree(node), name, count).rewritten()
@@ -93,19 +93,12 @@ class ListsOfTuples(Resolving):
 class _Separate(Transformer):
     """Sets names one after the other where new lists are among the values, and none reads what is set."""
 
-    def __init__(self, functions: set[str]) -> None:
-        self.functions = functions
+    def __init__(self, targets: TupleTargets) -> None:
+        self.targets = targets
 
     def visit_Assign(self, s: ast.Assign) -> Any:
-        match s:
-            case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
-                names = {t.id for t in targets if isinstance(t, ast.Name)}
-                read = {n.id for v in values for n in subtrees(v) if isinstance(n, ast.Name)}
-                plain = len(names) == len(targets) and read.isdisjoint(names | self.functions)
-                if plain and any(map(makes_list, values)):
-                    pairs = zip(targets, values, strict=True)
-                    return [with_location(ast.Assign([t], v), s) for t, v in pairs]
-        return s
+        new = isinstance(s.value, ast.Tuple) and any(map(makes_list, s.value.elts))
+        return (self.targets.one_by_one(s) if new else []) or s
 
 
 def _size(node: ast.expr) -> int:

@@ -52,9 +52,7 @@ class MadeInstances(Resolving):
         around, self.outside = self.outside, free_variables(node)
         self.generic_visit(node)
         own = {n.name: c for n in own_nodes(node) if isinstance(n, ast.ClassDef) and (c := class_in(n))}
-        node = NamedInstances(lambda value: self.class_called(value, own), self.resolve, Names(all_names(node))).visit(
-            node
-        )
+        node = NamedInstances(node, lambda value: self.class_called(value, own), self.resolve).visit(node)
         left: set[str] = set()
         shared: set[str] = set()
         while True:

@@ -15,7 +15,7 @@ from functools import reduce
 
 from ..ir.names import Names
 from .live_range_splitting import is_attempt
-from .structured_control import always_jumps, flag_assignment, with_location
+from .structured_control import TupleTargets, always_jumps, flag_assignment, with_location
 from .syntax import (
     all_names,
     assigned_pairs,
@@ -98,11 +98,13 @@ class _Flags:
     def __init__(self, name: str, flag: str, is_called: bool, peeled: bool) -> None:
         self.name, self.flag, self.is_called, self.peeled = name, flag, is_called, peeled
         self.must_check = False
+        self.targets: TupleTargets
 
     def function(self, node: ast.FunctionDef) -> ast.FunctionDef:
         inner = [n for n in subtrees(node)[1:] if isinstance(n, ast.FunctionDef | ast.Lambda)]
         if self.mentioned(node.args) or any(map(self.mentioned, inner)):
             raise _OtherUse
+        self.targets = TupleTargets(node)
         node.body, _ = self.block(node.body, _State.EITHER)
         return node
 
@@ -192,14 +194,9 @@ class _Flags:
                     return [to_none]
                 test = ast.Compare(ast.Name(name, ast.Load()), [ast.Is()], [ast.Constant(None)])
                 return [with_location(ast.If(test, [to_none], [s]), s)]
-            case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
-                names = [t.id for t in targets if isinstance(t, ast.Name)]
-                read = [{n.id for n in subtrees(v) if isinstance(n, ast.Name)} for v in values]
-                apart = len(names) == len(targets) and not any(
-                    names[k] in r for k in range(len(names)) for r in read[k + 1 :]
-                )
-                if apart and any(isinstance(v, ast.Name) and v.id == self.name for v in values):
-                    return [with_location(ast.Assign([t], v), s) for t, v in zip(targets, values, strict=True)]
+            case ast.Assign([ast.Tuple()], ast.Tuple(elts=values)):
+                if any(isinstance(v, ast.Name) and v.id == self.name for v in values):
+                    return self.targets.one_by_one(s) or None
         return None
 
     def is_test_of_none(self, node: ast.AST) -> bool:

@@ -12,6 +12,7 @@ from .syntax import Transformer, bound_name, children, subtrees
 __all__ = [
     "ONCE",
     "LoopElse",
+    "TupleTargets",
     "always_jumps",
     "assignment",
     "contains_jump",
@@ -23,6 +24,32 @@ __all__ = [
     "place_of",
     "with_location",
 ]
+
+
+class TupleTargets:
+    """Tells where ``a, b = v, w`` may be written as ``a = v`` and ``b = w``, in one function."""
+
+    def __init__(self, function: ast.FunctionDef) -> None:
+        nodes = subtrees(function)[1:]
+        inner = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.Lambda)]
+        self.in_functions = {n.id for f in inner for n in subtrees(f) if isinstance(n, ast.Name)}
+        self.in_try = {id(n) for t in nodes if isinstance(t, ast.Try) for n in subtrees(t)}
+
+    def one_by_one(self, s: ast.Assign) -> list[ast.stmt]:
+        """The assignments; none where a value may read a name that is set before it, also by a call of a function
+        inside, and where an error may leave some set and others not."""
+        match s:
+            case ast.Assign([ast.Tuple(elts=targets)], ast.Tuple(elts=values)) if len(targets) == len(values):
+                names = [t.id for t in targets if isinstance(t, ast.Name)]
+                plain = len(set(names)) == len(targets) and id(s) not in self.in_try
+                if plain and not any(self.may_read(v, set(names[:k])) for k, v in enumerate(values)):
+                    return [with_location(ast.Assign([t], v), s) for t, v in zip(targets, values, strict=True)]
+        return []
+
+    def may_read(self, value: ast.expr, names: set[str]) -> bool:
+        nodes = subtrees(value)
+        calls = any(isinstance(n, ast.Call) for n in nodes) and not names.isdisjoint(self.in_functions)
+        return calls or any(isinstance(n, ast.Name) and n.id in names for n in nodes)
 
 
 def contains_jump(s: ast.stmt, kinds: type | tuple = (ast.Break, ast.Continue, ast.Return)) -> bool:
