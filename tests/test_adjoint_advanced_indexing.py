@@ -242,6 +242,7 @@ ROWS = {
     flattened: (C, A, X,),
     shared_elements: (X, 3,),
     local_shapes: (A,),
+    written: (A,),
 }  # fmt: skip
 
 

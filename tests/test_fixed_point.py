@@ -110,10 +110,6 @@ def eccentric(M, e):
     return kepler(M, e)
 
 
-def squared(M, e):
-    return eccentric(M, e) ** 2
-
-
 TIMES = np.array([0.3, 1.1, 2.0, 4.5])
 U = np.array([1.0, 0.5])
 

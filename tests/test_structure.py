@@ -426,3 +426,16 @@ def test_threads_take_turns_at_syntax_trees():
     """Python 3.11 counts the depth of trees of all threads in one place, and raises SystemError where they meet."""
     found = {name for name, path in MODULES.items() if "ast.parse(" in path.read_text(encoding="utf-8")}
     assert found == {"core.source_text"}
+
+
+def test_programs_in_tests_are_run():
+    """A function of a test file is a test or a fixture, or something there mentions it: none stands beside a list."""
+    unused = []
+    for path in sorted((ROOT / "tests").glob("test_*.py")):
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        words = {getattr(n, field, "") for n in ast.walk(tree) for field in ("id", "attr", "value")}
+        own = [n.name for n in tree.body if isinstance(n, ast.FunctionDef) and not n.decorator_list]
+        by_text = [n for n in own if text.count(f"{n}(") > 1]  # in the program of another process
+        unused += [(path.name, n) for n in own if not n.startswith("test_") and n not in {*words, *by_text}]
+    assert unused == []

@@ -18,7 +18,7 @@ from .source_check import source_changed, source_lines
 from .structured_control import own_returns
 from .syntax import Transformer, bound_name, copy_tree, subtrees
 
-__all__ = ["Method", "PlainClass", "class_in", "class_of", "defaults_of", "method_of", "unreadable"]
+__all__ = ["Method", "MethodOf", "PlainClass", "class_in", "class_of", "defaults_of", "method_of", "unreadable"]
 
 _NEVER = tuple, list, dict, set, str, int, float, BaseException, Enum
 
@@ -42,6 +42,29 @@ class Method:
         return False
 
 
+class MethodOf(str):
+    """The name of a method that is not the one an instance gives: ``super().f``, ``Base.f`` or what sets a property.
+
+    Attributes
+    ----------
+    name : str
+        Its name in the class.
+    start : int
+        The place, in the order of resolution, of the class where the search begins.
+    setter : bool
+        Whether it is what sets the property of that name.
+    """
+
+    name: str
+    start: int
+    setter: bool
+
+    def __new__(cls, name: str, start: int = 0, setter: bool = False) -> MethodOf:
+        self = super().__new__(cls, f"{start}.{name}{'=' if setter else ''}")  # no attribute of Python is called so
+        self.name, self.start, self.setter = name, start, setter
+        return self
+
+
 @dataclass(frozen=True)
 class PlainClass:
     """A class.
@@ -49,8 +72,7 @@ class PlainClass:
     Attributes
     ----------
     method : callable
-        The method of a name; None if there is none. ``"1.f"`` is that of the class in the place 1 of the order of
-        resolution, or of a later one, and ``"f="`` what sets the property ``f``.
+        The method of a name, or of a :class:`MethodOf`; None if there is none.
     constants : dict
         The values of the class that instances have, too.
     parameters : list or None
@@ -98,12 +120,11 @@ def class_of(value: object) -> PlainClass | None:
             constants.pop(name, None)
 
     def method(name: str) -> Method | None:
-        start, _, own = name.rpartition(".")
-        plain = own.removesuffix("=")
+        wanted = name if isinstance(name, MethodOf) else MethodOf(name)
         for k, c in enumerate(value.__mro__[:-1]):
-            if k >= int(start or 0) and plain in vars(c):
-                held = vars(c)[plain]
-                if plain != own:
+            if k >= wanted.start and wanted.name in vars(c):
+                held = vars(c)[wanted.name]
+                if wanted.setter:
                     held = getattr(held, "fset", None)
                 found = method_of(held)
                 return found and replace(found, node=_OfClasses(value, k, found).visit(found.node))
@@ -113,7 +134,8 @@ def class_of(value: object) -> PlainClass | None:
 
 
 class _OfClasses(Transformer):
-    """Calls methods of other classes by their places: ``super().f(x)`` and ``Base.f(self, x)`` as ``self.<1.f>(x)``."""
+    """Calls methods of other classes by their places: ``super().f(x)`` and ``Base.f(self, x)`` as ``self.f(x)``, where
+    ``f`` is a :class:`MethodOf`."""
 
     def __init__(self, kind: type, place: int, method: Method) -> None:
         self.classes, self.place, self.outer = kind.__mro__[:-1], place, method.outer or {}
@@ -124,7 +146,7 @@ class _OfClasses(Transformer):
         match node.value:
             case ast.Call(ast.Name(id="super"), [], []) if self.owner and "super" not in self.outer:
                 node.value = ast.copy_location(ast.Name(self.owner, ast.Load()), node)
-                node.attr = f"{self.place + 1}.{node.attr}"
+                node.attr = MethodOf(node.attr, self.place + 1)
                 return node
         return self.generic_visit(node)
 
@@ -134,11 +156,10 @@ class _OfClasses(Transformer):
             case ast.Call(ast.Attribute(ast.Name(id=base), attr), [ast.Name(id=given), *others]) if given == self.owner:
                 if (kind := self.outer.get(base)) in self.classes:
                     node.func.value.id = given  # type: ignore[attr-defined]
-                    node.func.attr = f"{self.classes.index(kind)}.{attr}"  # type: ignore[attr-defined]
+                    node.func.attr = MethodOf(attr, self.classes.index(kind))  # type: ignore[attr-defined]
                     node.args = others
-            case ast.Call(ast.Attribute(ast.Name(id=owner), attr), [], []) if owner and owner == self.owner:
-                start, _, own = attr.rpartition(".")
-                if start and own == "__init__" and not any(own in vars(c) for c in self.classes[int(start) :]):
+            case ast.Call(ast.Attribute(ast.Name(id=owner), MethodOf() as init), [], []) if owner == self.owner:
+                if init.name == "__init__" and not any(init.name in vars(c) for c in self.classes[init.start :]):
                     return ast.copy_location(ast.Constant(None), node)  # that of object
         return node
 

@@ -18,7 +18,7 @@ from .evaluated_once import EvaluatedOnce
 from .harmless_calls import Effect, effect_of, evaluated_before, is_harmless, may_read_arrays
 from .instance_names import NamedInstances, WithoutClasses, shared_names, without_aliases
 from .known_iterables import constant_node
-from .made_classes import Method, PlainClass, class_in, class_of, defaults_of, method_of, unreadable
+from .made_classes import Method, MethodOf, PlainClass, class_in, class_of, defaults_of, method_of, unreadable
 from .method_bodies import OtherUse, WithOuterNames, with_result
 from .structured_control import own_returns, with_location
 from .syntax import (
@@ -158,9 +158,9 @@ class _Instance(EvaluatedOnce):
                 statements, _ = self.inlined(found, call, used=False)
                 return statements or [ast.Pass()]
             case ast.Assign([ast.Attribute(ast.Name(id=name), attr) as target], v) if (
-                name == self.name and self.kind.method(f"{attr}=") is not None
+                name == self.name and self.kind.method(setter := MethodOf(attr, setter=True)) is not None
             ):
-                target.attr, target.ctx = f"{attr}=", ast.Load()
+                target.attr, target.ctx = setter, ast.Load()
                 return self.statement(with_location(ast.Expr(ast.Call(target, [v], [])), s))
             case ast.Expr(v) | ast.Assign([ast.Name()], v) | ast.AugAssign(ast.Name(), _, v) | ast.Return(v) if (
                 len(links := self.chained(v)) > 1
@@ -392,7 +392,7 @@ class _Instance(EvaluatedOnce):
             if found.kind != "property" or not isinstance(node.ctx, ast.Load):
                 raise OtherUse
             return self.value_of(found, with_location(ast.Call(node, [], []), node))
-        if (self.kind.frozen and not isinstance(node.ctx, ast.Load)) or not node.attr.isidentifier():
+        if (self.kind.frozen and not isinstance(node.ctx, ast.Load)) or isinstance(node.attr, MethodOf):
             raise OtherUse
         return ast.copy_location(ast.Name(self.field(node.attr), node.ctx), node)
 
