@@ -25,7 +25,7 @@ means a gradient of zero wherever there is one; `-` that there is none to speak 
 position, a shape, a truth value, or an update in place. `loss`: the gradient is declared, that of a loss, and compared
 with the loss's to that order. *Limit*: `max_order`, the order after which the derivatives of an operator end; most
 have none. *Dtypes*: `f` is float16, float32 and float64; `i` integers and bool, kept; `i→f` integers that become the
-default float dtype. All run on the CPU; CUDA is to come.
+default float dtype. Which run on a GPU, and how: [devices](devices.md).
 
 This page is generated: `python tests/operator_page.py`.
 

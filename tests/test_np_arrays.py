@@ -210,6 +210,16 @@ def test_bad_input(call, error, text):
         call()
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
+def test_matrices_are_no_operands():
+    """Their * is a product of matrices; as arguments and values to copy they are arrays."""
+    m = np.matrix([[1.0, 2.0], [3.0, 4.0]])
+    for f in (lambda x: m * x, lambda x: x * m, lambda x: nbnp.multiply(x, m)):
+        with pytest.raises(DTypeError, match=r"an operand is a numpy.matrix.*pass numpy.asarray\(M\)"):
+            f(nbnp.ones((2, 1)))
+    assert nbnp.array(m).tolist() == nb.grad(lambda x: nbnp.sum(x * x) / 2)(m).tolist() == m.tolist()
+
+
 def item_of(choose, rng, n):
     kinds = [
         choose.randrange(-n, n),

@@ -200,6 +200,7 @@ SPELLING = {
     ("frontend.array_creation", "split"): "a table of ours",
     ("frontend.calls", "split"): "the package of a function, not a name in a program",
     **dict.fromkeys([("frontend.einsum", n) for n in ("partition", "replace", "split")], "the subscripts of np.einsum"),
+    **dict.fromkeys([("frontend.made_classes", n) for n in ("startswith", "endswith", "lstrip")], "private names"),
     ("frontend.lowering", "partition"): "a text of the library's about what it refuses",
     ("frontend.assignments", "endswith"): "the whole text of a function: what it does, not its name",
     ("frontend.tuple_assignments", "replace"): "a new variable is called like an item of a tuple, for readers",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,7 +23,10 @@ from ..errors import DTypeError, ShapeError
 from ..ir.graph import current
 from .launch import Kind, cast_into, fill, kind_of
 
-__all__ = ["NDArray", "from_host_values", "from_value", "wrap", "zeros"]
+__all__ = ["NDArray", "from_host_values", "from_value", "leaving", "wrap", "zeros"]
+
+#: A list, while a custom backward is recorded: there the arrays on the tape are noted whose values became NumPy's.
+leaving: ContextVar[list[NDArray] | None] = ContextVar("nbgrad_leaving", default=None)
 
 
 class NDArray:
@@ -123,10 +127,17 @@ class NDArray:
         >>> nd.ones((2,)).asnumpy()
         array([1., 1.], dtype=float32)
         """
+        self._note_leaving()
         if self._kind.gpu:
             device_buffer: Any = self._buf.view(self._kind.dtype.np)
             return device_buffer.download().reshape(self._shape)
         return self._view().copy()
+
+    def _note_leaving(self) -> None:
+        """Note that the values become constants."""
+        noted = leaving.get()
+        if noted is not None and self._node is not None:
+            noted.append(self)
 
     def _view(self) -> np.ndarray:
         """The memory itself as a NumPy array; on a GPU a read-only copy."""
@@ -156,6 +167,7 @@ class NDArray:
                 f"The current array is not a scalar: its shape is {self._shape}; take one element of it (x[i]), or all "
                 "of them (x.asnumpy())"
             )
+        self._note_leaving()
         return self._buf.view(self._kind.dtype.np)[0]
 
     def item(self):
@@ -164,6 +176,7 @@ class NDArray:
 
     def tolist(self):
         """Nested Python lists of the values (a number for a 0-d array)."""
+        self._note_leaving()
         return self._view().tolist()
 
     def wait_to_read(self) -> None:
@@ -341,6 +354,11 @@ def from_value(
         return out
     typed = hasattr(source, "dtype") or hasattr(source, "__array__") or _is_buffer(source)
     if isinstance(source, np.ndarray | np.generic) and source.__class__ is not np.ndarray:
+        if like is not None and isinstance(source, np.matrix):
+            raise DTypeError(
+                "array: an operand is a numpy.matrix, whose * and ** are products of matrices, unlike those of arrays: "
+                "pass numpy.asarray(M), and write M @ x for products"
+            )
         source = dtypes.without_subclass(source, "array")
     if not typed:
         source = _nested(source)

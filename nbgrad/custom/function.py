@@ -6,6 +6,9 @@ import copy
 import functools
 import weakref
 from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from ..arrays.launch import kind_of
 from ..arrays.ndarray import NDArray, wrap, zeros
@@ -38,8 +41,10 @@ class Function:
     If `backward` uses nd operators, the function can be differentiated to any order: with ``create_graph=True``
     its operations are recorded. It must then read only inputs or results of `forward` (saved by
     :meth:`save_for_backward`); other arrays computed inside `forward` count as constants.
-    If it uses NumPy, set the class attribute ``max_order = 1``: values computed by NumPy are constants to the tape,
-    and ``create_graph=True`` is then an error instead of a second derivative of zero.
+    Values computed by NumPy are constants to the tape: where `backward` reads arrays of NumPy that `forward` left on
+    the instance, or takes values out of arrays (``asnumpy``), a derivative of the gradient is an error. With the class
+    attribute ``max_order = 1``, ``create_graph=True`` is one already; ``max_order = 2`` or more says that what NumPy
+    computes is constant indeed.
 
     In a function that ``nbgrad.jit`` compiles, `forward` and `backward` are fused into the loops if they use nd
     operators only. If not, they run at every call of the program, each time on a copy of the instance; the gradient
@@ -75,7 +80,7 @@ class Function:
     _used = False
     _saved: tuple = ()
     _node = None  # this call's node, while backward runs
-    _hides = False  # whether the instance holds float arrays that forward computed and that are not on the tape
+    _hides = False  # whether forward left arrays of floats on the instance that are not on the tape, or NumPy's
 
     def save_for_backward(self, *args: NDArray) -> None:
         """Save arrays for `backward`, which reads them from :attr:`saved_tensors`."""
@@ -127,7 +132,7 @@ class Function:
 
     def _called(self, inputs: tuple):
         recording, state.recording = state.recording, False
-        before = self._held()
+        before = self._held(kinds=(NDArray, np.ndarray, np.floating))
         given = [x for x in inputs if isinstance(x, NDArray)]
         # The caller may write into what it passes, which redefines arrays of NumPy's conventions.
         inputs = tuple([snapshot(x) if isinstance(x, NDArray) and recording and _redefinable(x) else x for x in inputs])
@@ -138,6 +143,11 @@ class Function:
         arrays, outputs = [x for x in inputs if isinstance(x, NDArray)], self._results(returned)
         known = {id(x) for x in (*before, *given, *arrays, *outputs)}
         self._hides = any(id(x) not in known and x._node is None and x._kind.dtype.is_float for x in self._held())
+        if self.max_order is None and not self._hides:
+            left = self._held(kinds=(np.ndarray, np.floating))
+            self._hides = any(
+                id(x) not in known and x.dtype.kind == "f" and all(x is not v for v in inputs) for x in left
+            )
         if recording and any(x._node is not None for x in arrays):
             self._record(arrays, given, outputs)
         if outputs and outputs[0]._kind.traced:
@@ -200,15 +210,15 @@ class Function:
         arrays = [*self._held(), *(() if self._saved else inputs)]
         return list({id(x._cell): x for x in reversed(arrays)}.values())
 
-    def _held(self, saved: bool = True) -> list[NDArray]:
+    def _held(self, saved: bool = True, kinds: Any = NDArray) -> list[Any]:
         """The saved arrays and those in attributes, also inside lists, tuples and dicts; or these alone."""
-        arrays: list[NDArray] = []
+        arrays: list[Any] = []
         attributes = [value for name, value in vars(self).items() if name != "_saved"]
         worklist: list = [self._saved, attributes] if saved else [attributes]
         seen: set[int] = set()
         while worklist:
             value = worklist.pop()
-            if isinstance(value, NDArray):
+            if isinstance(value, kinds):
                 arrays.append(value)
             elif isinstance(value, dict | list | tuple | set | frozenset) and id(value) not in seen:
                 seen.add(id(value))

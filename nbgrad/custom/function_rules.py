@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray, from_value, zeros
+from ..arrays.ndarray import NDArray, from_value, leaving, zeros
 from ..arrays.sharing import alias
 from ..autodiff import tape
 from ..autodiff.cotangents import add_raw
@@ -43,14 +43,19 @@ class FunctionRule(tape.Rule):
         ]
         function, avals = node.attrs
         function._node = node
+        left: list[NDArray] = []
+        before = leaving.set(left if recording() and function.max_order is None else None)
         try:
             checked = checked_gradients(self.name, function.backward(*gs), avals)
         finally:
+            leaving.reset(before)
             function._node = None
         results = [h if tape.cotangent_wanted(p, useful) else None for h, p in zip(checked, node.parents, strict=True)]
         if self.max_order == 1 and avals[0][1].traced:
             return opaque.without_derivatives(self.name, results, node, gs)
-        return guard_gradients(self.name, results, node.parents) if function._hides and recording() else results
+        if recording() and (function._hides or left):
+            return guard_gradients(self.name, results, (*node.parents, *map(tape.parent, left)))
+        return results
 
     def pull_raw(self, node, g, cotangents, borrowed, useful):
         g = tape.wrap_cotangent(node, g)
@@ -60,7 +65,7 @@ class FunctionRule(tape.Rule):
 
 
 class _Guard(tape.Rule):
-    """A gradient that `backward` of a Function computed from arrays whose derivatives are unknown.
+    """A gradient that `backward` of a Function computed from numbers whose derivatives are unknown.
 
     The first parent is the gradient's own node, the others are the operands.
     """
@@ -71,9 +76,11 @@ class _Guard(tape.Rule):
     def grads(self, node, g, useful):
         if any(tape.cotangent_wanted(p, useful) for p in node.parents[1:]):
             raise NBGradError(
-                f"{self.name} reads an array that forward computed and stored, whose derivative is not known, and a "
-                "derivative of the gradient is asked for: save inputs or results of forward, and compute it from them "
-                "in backward; if it is constant (a mask), store it as an array of bools or integers, or of NumPy"
+                f"{self.name} reads an array that forward computed and stored, or numbers of NumPy, whose derivative "
+                "is not known, and a derivative of the gradient is asked for: save inputs or results of forward, and "
+                "compute it from them in backward by nd operators. What is constant can be an array of bools or "
+                "integers (a mask), or an attribute from before forward; max_order = 2 in the class body says that "
+                "all that NumPy computes is constant"
             )
         return [g, *[None] * (len(node.parents) - 1)]
 

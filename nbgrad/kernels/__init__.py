@@ -18,6 +18,7 @@ from . import (  # noqa: F401
     dropout,
     einsum,
     extreme,
+    feedback,
     indexing,
     join,
     layout,

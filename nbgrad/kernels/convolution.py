@@ -25,7 +25,7 @@ from .convolution_device import convolve
 from .dense import operands
 from .shape import moveaxis, reshape
 
-__all__ = ["Convolution", "Deconvolution"]
+__all__ = ["Convolution", "Deconvolution", "convolution", "weight_grad"]
 
 _workspaces = threading.local()
 
@@ -103,7 +103,7 @@ def outputs(shape: Shape, taps: Shape, stride: Shape, dilate: Shape, pad: Shape)
 
 
 @structured("_convolution", method=False, anywhere=True)
-def _convolution(data, weight, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
+def convolution(data, weight, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
     """Convolution; arguments already checked."""
     outs = outputs(data._shape[2:], weight._shape[2:], stride, dilate, pad)
     shape = (data._shape[0], weight._shape[0], *outs)
@@ -111,55 +111,55 @@ def _convolution(data, weight, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, g
 
 
 @structured("_convolution_data", method=False, anywhere=True)
-def _data_grad(head, weight, size=REQUIRED, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
+def data_grad(head, weight, size=REQUIRED, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
     """The adjoint in data, of spatial shape `size`; `head` has the shape of the convolution's result."""
     shape = (head._shape[0], weight._shape[1] * groups, *size)
     return Spec(shape, head._kind.dtype, size=size, stride=stride, dilate=dilate, pad=pad, groups=groups)
 
 
 @structured("_convolution_weight", method=False, anywhere=True)
-def _weight_grad(data, head, taps=REQUIRED, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
+def weight_grad(data, head, taps=REQUIRED, stride=REQUIRED, dilate=REQUIRED, pad=REQUIRED, groups=1):
     """The adjoint in weight, of spatial shape `taps`."""
     shape = (head._shape[1], data._shape[1] // groups, *taps)
     return Spec(shape, data._kind.dtype, taps=taps, stride=stride, dilate=dilate, pad=pad, groups=groups)
 
 
-@_convolution.run
+@convolution.run
 def _(data, weight, out, **attrs):
     _run(raw.conv_forward, data, weight, out, data._shape, weight._shape, out._shape, attrs)
 
 
-@_data_grad.run
+@data_grad.run
 def _(head, weight, out, **attrs):
     _run(raw.conv_data_grad, head, weight, out, out._shape, weight._shape, head._shape, attrs)
 
 
-@_weight_grad.run
+@weight_grad.run
 def _(data, head, out, **attrs):
     _run(raw.conv_weight_grad, data, head, out, data._shape, out._shape, head._shape, attrs)
 
 
-_convolution.vjp(
-    data=lambda g, weight, data_shape, stride, dilate, pad, groups: _data_grad(
+convolution.vjp(
+    data=lambda g, weight, data_shape, stride, dilate, pad, groups: data_grad(
         g, weight, size=data_shape[2:], stride=stride, dilate=dilate, pad=pad, groups=groups
     ),
-    weight=lambda g, data, weight_shape, stride, dilate, pad, groups: _weight_grad(
+    weight=lambda g, data, weight_shape, stride, dilate, pad, groups: weight_grad(
         data, g, taps=weight_shape[2:], stride=stride, dilate=dilate, pad=pad, groups=groups
     ),
 )
-_data_grad.vjp(
-    head=lambda g, weight, stride, dilate, pad, groups: _convolution(
+data_grad.vjp(
+    head=lambda g, weight, stride, dilate, pad, groups: convolution(
         g, weight, stride=stride, dilate=dilate, pad=pad, groups=groups
     ),
-    weight=lambda g, head, weight_shape, stride, dilate, pad, groups: _weight_grad(
+    weight=lambda g, head, weight_shape, stride, dilate, pad, groups: weight_grad(
         g, head, taps=weight_shape[2:], stride=stride, dilate=dilate, pad=pad, groups=groups
     ),
 )
-_weight_grad.vjp(
-    data=lambda g, head, data_shape, stride, dilate, pad, groups: _data_grad(
+weight_grad.vjp(
+    data=lambda g, head, data_shape, stride, dilate, pad, groups: data_grad(
         head, g, size=data_shape[2:], stride=stride, dilate=dilate, pad=pad, groups=groups
     ),
-    head=lambda g, data, stride, dilate, pad, groups: _convolution(
+    head=lambda g, data, stride, dilate, pad, groups: convolution(
         data, g, stride=stride, dilate=dilate, pad=pad, groups=groups
     ),
 )
@@ -341,7 +341,7 @@ def Convolution(
     outs = outputs(data.shape[2:], taps, stride, dilate, pad)
     if min(outs) < 1 or 0 in taps:
         raise ShapeError(f"{op}: kernel {taps} with dilate {dilate} exceeds data {data.shape} with pad {pad}")
-    y = _convolution(data, weight, stride=stride, dilate=dilate, pad=pad, groups=int(num_group))
+    y = convolution(data, weight, stride=stride, dilate=dilate, pad=pad, groups=int(num_group))
     y = _with_bias(y, rest, op)
     return moveaxis(y, 1, -1) if last else y
 
@@ -454,6 +454,6 @@ def Deconvolution(
     out = tuple(f - 2 * p + a for f, p, a in zip(full, pad, adj, strict=True))
     if min(out) < 1:
         raise ShapeError(f"{op}: pad {pad} leaves nothing of a result of {full}")
-    y = _data_grad(data, weight, size=out, stride=stride, dilate=dilate, pad=pad, groups=int(num_group))
+    y = data_grad(data, weight, size=out, stride=stride, dilate=dilate, pad=pad, groups=int(num_group))
     y = _with_bias(y, rest, op)
     return moveaxis(y, 1, -1) if last else y

@@ -17,6 +17,7 @@ import numpy as _numpy
 from . import (
     applying,
     calculus,
+    convolution,
     creation,
     linalg,
     manipulation,
@@ -55,14 +56,19 @@ if TYPE_CHECKING:  # for type checkers, which do not see the names that are adde
 
 
 _MODULES = (
-    applying, creation, manipulation, selection, reductions, products, calculus, sets, standard, writing,
+    applying, creation, manipulation, selection, reductions, products, calculus, convolution, sets, standard, writing,
 )  # fmt: skip
+
+
+#: What the modules have for each other.
+_INSIDE = {"Flat", "axis_of", "backwards", "expanded", "from_numpy_values", "part_of_convolution", "sliding_products",
+           "together"}  # fmt: skip
 
 
 def _fill() -> None:
     names = globals()
     for module in _MODULES:
-        for name in sorted({*module.__all__} - {"Flat", "axis_of", "expanded", "from_numpy_values", "together"}):
+        for name in sorted({*module.__all__} - _INSIDE):
             function = names[name] = getattr(module, name)
             __all__.append(name)
             if hasattr(_numpy, name) and "Parameters\n" not in function.__doc__ and "``numpy." not in function.__doc__:

@@ -1,4 +1,4 @@
-"""Differences, integrals, interpolation, polynomials, convolutions and statistics of samples."""
+"""Differences, integrals, interpolation, polynomials and statistics of samples."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ import numpy as np
 from ..core.registry import operators
 from ..errors import AttrError, DTypeError, ShapeError
 from .arrays import as_array, ndarray
+from .convolution import convolve
 from .creation import from_numpy_values, zeros_like
-from .manipulation import atleast_1d, axis_of, concatenate, ravel, reshape, together
+from .manipulation import axis_of, concatenate, ravel, reshape, together
 from .products import matmul
 from .reductions import average, sum
 from .selection import where
 from .ufuncs import UFUNCS
 
-__all__ = ["allclose", "array_equal", "bincount", "convolve", "corrcoef", "correlate", "cov", "diff", "digitize",
+__all__ = ["allclose", "array_equal", "bincount", "corrcoef", "cov", "diff", "digitize",
            "ediff1d", "gradient", "histogram", "interp", "isclose", "polyadd", "polyder", "polyint", "polymul",
            "polysub", "polyval", "searchsorted", "trapezoid", "unwrap"]  # fmt: skip
 
@@ -192,45 +193,6 @@ def polyint(p, m=1, k=0.0) -> ndarray:
     for _ in range(m):
         found = concatenate([found / np.arange(found.size, 0, -1), ravel(as_array(k, "polyint") * 1.0)])
     return found
-
-
-# Convolutions.
-
-
-def convolve(a, v, mode="full") -> ndarray:
-    """Discrete convolution of two vectors."""
-    x, w = together("convolve", [atleast_1d(a), atleast_1d(v)])
-    if x.ndim > 1 or w.ndim > 1:
-        raise ShapeError(f"convolve: vectors are expected, got the shapes {x.shape} and {w.shape}")
-    if x.size < w.size:
-        x, w = w, x
-    if not w.size:
-        raise ShapeError("convolve: vectors must not be empty")
-    n, m = x.size, w.size
-    end = from_numpy_values(np.zeros(m - 1, x.dtype))
-    long = concatenate([end, x, end])
-    places = np.arange(n + m - 1)[:, None] + np.arange(m)[::-1]
-    windows = long[places]
-    if x._kind.traced or (np.isfinite(x._view()).all() and np.isfinite(w._view()).all()):
-        found = matmul(windows, w)
-    else:  # what is not finite must not meet the zeros beyond the ends
-        found = sum(where((places >= m - 1) & (places < n + m - 1), windows * w, zeros_like(windows)), 1)
-    if mode == "full":
-        return found
-    if mode == "same":
-        first = (m - 1) // 2
-        return found[first : first + n]
-    if mode == "valid":
-        return found[m - 1 : n]
-    raise AttrError(f"convolve: the modes are 'full', 'same' and 'valid', got {mode!r}")
-
-
-def correlate(a, v, mode="valid") -> ndarray:
-    """Cross-correlation of two vectors."""
-    x, w = together("correlate", [atleast_1d(a), atleast_1d(v)])
-    if x.size < w.size and mode != "full":
-        return correlate(w, x, mode)[::-1]
-    return convolve(x, w[::-1], mode)
 
 
 # Statistics of samples.

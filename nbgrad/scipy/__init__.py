@@ -9,6 +9,6 @@
 
 from __future__ import annotations
 
-from . import linalg, special, stats
+from . import linalg, ndimage, signal, special, stats
 
-__all__ = ["linalg", "special", "stats"]
+__all__ = ["linalg", "ndimage", "signal", "special", "stats"]

@@ -210,6 +210,9 @@ class DictionaryReads(KnownIterables):
             case ast.BoolOp(values=[first, *others]):
                 node.values = [self.read(first), *map(self.perhaps, others)]
                 return node
+            case ast.Compare(left, _, [first, *others]):
+                node.left, node.comparators = self.read(left), [self.read(first), *map(self.perhaps, others)]
+                return node
             case ast.ListComp() | ast.GeneratorExp() | ast.DictComp() | ast.SetComp():
                 above = self.certain
                 for g in node.generators:

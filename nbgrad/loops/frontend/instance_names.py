@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from ..ir.names import Names
+from .evaluated_once import uncertain_parts
 from .harmless_calls import Effect, Resolve, effect_of, evaluated_before, is_harmless
 from .structured_control import TupleTargets, with_location
 from .syntax import Replaced, Transformer, all_names, children, subtrees
@@ -107,7 +108,7 @@ class NamedInstances(Transformer):
 
 def _evaluated(node: ast.AST) -> list[ast.AST]:
     """The nodes of a statement that are evaluated once, in any case."""
-    if isinstance(node, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.IfExp | ast.BoolOp):
+    if uncertain_parts(node):
         return []
     return [node, *(n for child in children(node) for n in _evaluated(child))]
 

@@ -372,11 +372,30 @@ class Iterators(EvaluatedOnce, SortingKeys):
             case ast.Call(args=[ast.GeneratorExp(generators=[_]) as made, *default], keywords=[]) if called is next:
                 if self.comes_first(node) and len(default) < 2:
                     return with_location(self.first_item(node, made, default), node)
+            case ast.Call(args=[ast.GeneratorExp() as made], keywords=[]) if called in (any, all):
+                return self.first_that_decides(node, made, called is any)
             case ast.Call(args=[function, over, *initial], keywords=[]) if called is functools.reduce:
                 node.args = [function, self.listed(over), *initial]
             case ast.Call(args=[over, *others]) if called is itertools.accumulate:
                 node.args = [self.listed(over), *others]
         return node
+
+    def first_that_decides(self, node: ast.Call, made: ast.GeneratorExp, wanted: bool) -> ast.expr:
+        """``any(c for v in x)`` as ``next((True for v in x if c), False)``, where it matters at how many one looks."""
+        later = [made.elt, *(t for g in made.generators for t in g.ifs), *(g.iter for g in made.generators[1:])]
+        parts = [n for part in later for n in subtrees(part)]
+        effects = any(map(self.has_effects, parts))
+        if not (effects or any(isinstance(n, ast.Subscript) for n in parts)):
+            return node
+        if len(made.generators) > 1 or not self.comes_first(node):
+            if effects:
+                what = f"{unparse(node)}, whose items may change something, and are not all looked at"
+                raise self.source.refuse(node, what, "write it as a loop with break")
+            return node
+        (g,) = made.generators
+        g.ifs.append(made.elt if wanted else ast.UnaryOp(ast.Not(), made.elt))
+        made.elt = ast.Constant(wanted)
+        return with_location(self.first_item(node, made, [ast.Constant(not wanted)]), node)
 
     def first_item(self, node: ast.Call, made: ast.GeneratorExp, default: list[ast.expr]) -> ast.expr:
         """The name of the first item of a generator, which a loop before finds."""
@@ -387,18 +406,21 @@ class Iterators(EvaluatedOnce, SortingKeys):
         inner = with_names(made, renamed)
         (g,) = inner.generators
         missing = self.names.fresh("missing")
-        flag = [] if default else [assignment(node, ast.Name(missing, ast.Store()), ast.Constant(False))]
+        early = bool(default) and not any(isinstance(n, ast.Call) for n in subtrees(default[0]))
+        flag = [] if early else [assignment(node, ast.Name(missing, ast.Store()), ast.Constant(False))]
         body: list[ast.stmt] = [assignment(node, ast.Name(found, ast.Store()), inner.elt), *flag, ast.Break()]
         for test in reversed(g.ifs):
             body = [ast.If(test, body, [])]
-        if default:
+        if early:
             self.before.append(assignment(node, ast.Name(found, ast.Store()), default[0]))
         else:
             self.before.append(assignment(node, ast.Name(missing, ast.Store()), ast.Constant(True)))
         self.before.append(ast.For(g.target, g.iter, body, []))
-        if not default:
-            error = ast.Raise(bound_name(StopIteration, "StopIteration"))
-            self.before.append(ast.If(ast.Name(missing, ast.Load()), [error], []))
+        if not early:
+            end: ast.stmt = ast.Raise(bound_name(StopIteration, "StopIteration"))
+            if default:  # evaluated where it is needed
+                end = assignment(node, ast.Name(found, ast.Store()), default[0])
+            self.before.append(ast.If(ast.Name(missing, ast.Load()), [end], []))
         return ast.Name(found, ast.Load())
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..ir.names import Names
+from .evaluated_once import uncertain_parts
 from .growing_lists import is_end, makes_list, with_all
 from .lists_of_rows import exchanged_item, held_item, moved_item
 from .moved_items import MovedItems
@@ -256,7 +257,7 @@ def _makes(s: ast.stmt, name: str) -> bool:
 def _evaluated(node: ast.AST) -> Iterator[ast.AST]:
     """The nodes of a statement that are evaluated once, whatever their values are."""
     yield node
-    if not isinstance(node, ast.Lambda | ast.ListComp | ast.GeneratorExp | ast.IfExp | ast.BoolOp):
+    if not uncertain_parts(node):
         for child in ast.iter_child_nodes(node):
             yield from _evaluated(child)
 

@@ -20,6 +20,9 @@ from .syntax import Transformer, bound_name, copy_tree, subtrees
 
 __all__ = ["Method", "MethodOf", "PlainClass", "class_in", "class_of", "defaults_of", "method_of", "unreadable"]
 
+#: What is found in classes by their attributes; other objects may have rules of their own for these.
+_DESCRIPTORS = (types.FunctionType, property, staticmethod, classmethod, types.GetSetDescriptorType,
+                types.MemberDescriptorType)  # fmt: skip
 _NEVER = tuple, list, dict, set, str, int, float, BaseException, Enum
 
 
@@ -100,6 +103,9 @@ def class_of(value: object) -> PlainClass | None:
         return None
     if any(hasattr(value, n) for n in ("__getattr__", "__set_name__", "__get__")) or "__new__" in vars(value):
         return None
+    if any(hasattr(held, "__get__") and not isinstance(held, _DESCRIPTORS) for c in value.__mro__[:-1]
+           for held in vars(c).values() if not isinstance(held, type)):  # fmt: skip
+        return None
     functions: list[types.FunctionType] = []
     for c in value.__mro__[:-1]:
         for held in vars(c).values():
@@ -143,6 +149,7 @@ class _OfClasses(Transformer):
         self.owner = args[0].arg if args and method.kind in ("method", "property") else ""
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        node.attr = private_name(node.attr, self.classes[self.place].__name__)
         match node.value:
             case ast.Call(ast.Name(id="super"), [], []) if self.owner and "super" not in self.outer:
                 node.value = ast.copy_location(ast.Name(self.owner, ast.Load()), node)
@@ -162,6 +169,12 @@ class _OfClasses(Transformer):
                 if init.name == "__init__" and not any(init.name in vars(c) for c in self.classes[init.start :]):
                     return ast.copy_location(ast.Constant(None), node)  # that of object
         return node
+
+
+def private_name(name: str, owner: str) -> str:
+    """What Python calls an attribute in the methods of a class: those with two underscores in front are its own."""
+    hidden = name.startswith("__") and not name.endswith("__") and owner.strip("_")
+    return f"_{owner.lstrip('_')}{name}" if hidden else name
 
 
 def _is_generated(function: object) -> bool:
@@ -253,4 +266,11 @@ def class_in(node: ast.ClassDef) -> PlainClass | None:
                 return None
     if any(isinstance(n, ast.Name) and n.id == "super" for n in subtrees(node)):
         return None
+    given = [d for m in methods.values() for d in defaults_of(m.node.args).values() if d is not None]
+    if not all(isinstance(d, ast.Constant) for d in given):
+        return None  # they are evaluated where the class is
+    for n in subtrees(node):
+        if isinstance(n, ast.Attribute):
+            n.attr = private_name(n.attr, node.name)
+    methods = {private_name(name, node.name): m for name, m in methods.items()}
     return PlainClass(node.name, methods.get, constants)

@@ -51,7 +51,7 @@ class MadeInstances(Resolving):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         around, self.outside = self.outside, free_variables(node)
         self.generic_visit(node)
-        own = {n.name: c for n in own_nodes(node) if isinstance(n, ast.ClassDef) and (c := class_in(n))}
+        own = {n.name: c for n in _own_classes(node) if (c := class_in(n))}
         node = NamedInstances(node, lambda value: self.class_called(value, own), self.resolve).visit(node)
         left: set[str] = set()
         shared: set[str] = set()
@@ -99,6 +99,17 @@ class MadeInstances(Resolving):
             for name, kinds in made.items()
             if stored.count(name) == len(kinds) and len({(k.name, k.functions) for k in kinds}) == 1
         }
+
+
+def _own_classes(function: ast.FunctionDef) -> list[ast.ClassDef]:
+    """The classes that a function defines in any case, before all that mentions them, once."""
+    names = [n.name for n in own_nodes(function) if isinstance(n, ast.ClassDef)] + stored_names(function.body)
+    mentioned, found = set[str](), []
+    for s in function.body:
+        if isinstance(s, ast.ClassDef) and names.count(s.name) == 1 and s.name not in mentioned:
+            found.append(s)
+        mentioned |= {n.id for n in subtrees(s) if isinstance(n, ast.Name)}
+    return found
 
 
 def _in_order(s: ast.stmt) -> list[ast.stmt]:
@@ -367,11 +378,16 @@ class _Instance(EvaluatedOnce):
         if method.outer is None:
             return body
         replaced: dict[str, ast.expr] = {}
-        free = {n.id for s in body for n in subtrees(s) if isinstance(n, ast.Name)} - own
+        nodes = [n for s in body for n in subtrees(s)]
+        free = {n.id for n in nodes if isinstance(n, ast.Name)} - own
+        bound = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}  # of comprehensions
+        bound |= {n.arg for n in nodes if isinstance(n, ast.arg)}
         for name in free:
             value = method.outer.get(name, getattr(builtins, name, OtherUse))
+            if value is OtherUse and name in bound:
+                continue
             if value is OtherUse:
-                continue  # of a comprehension, or not defined
+                raise OtherUse  # not defined; in the function around it may be
             if self.low.source.outer_values.get(name) is value and name in self.low.outside:
                 continue
             if callable(value) or isinstance(value, types.ModuleType):

@@ -1,0 +1,90 @@
+"""Smoothing by polynomials, and what is left when lines are taken away, with SciPy's arguments."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.signal
+
+from ... import np as xp
+from ...errors import AttrError, ShapeError
+from ...np.arrays import as_array, ndarray
+from ..ndimage.filters import convolve1d
+
+__all__ = ["detrend", "savgol_filter"]
+
+
+def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, delta: float = 1.0, axis: int = -1,
+                  mode: str = "interp", cval: float = 0.0) -> ndarray:  # fmt: skip
+    """The values, or derivatives, of the polynomials closest to each part of a signal, as
+    ``scipy.signal.savgol_filter``.
+
+    Parameters
+    ----------
+    x : array_like
+    window_length : int
+        How many elements a polynomial is fitted to.
+    polyorder : int
+        Less than `window_length`.
+    deriv : int
+        Which derivative of the polynomial is taken.
+    delta : float
+        The distance of neighbours.
+    axis : int
+    mode : {"interp", "mirror", "nearest", "constant", "wrap"}
+        How the ends are treated: by the polynomial of the outermost elements, or by more elements.
+    cval : float
+        The elements beyond the ends, for "constant".
+    """
+    data = as_array(x, "savgol_filter")
+    data = data if data.dtype.kind == "f" else data.astype(float)
+    coefficients = scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
+    if mode != "interp":
+        return convolve1d(data, coefficients, axis, mode=mode, cval=cval)
+    data = xp.moveaxis(data, axis, -1)
+    n, half = data.shape[-1], window_length // 2
+    if n < window_length:
+        raise ShapeError(f"savgol_filter: for mode 'interp' {window_length} elements are needed, got {n}")
+
+    def end(places: range) -> np.ndarray:
+        rows = [scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta, pos=k, use="dot")
+                for k in places]  # fmt: skip
+        return np.array(rows, data.dtype).reshape(len(rows), window_length).T
+
+    middle = convolve1d(data, coefficients, mode="constant")[..., half : n - half]
+    first = data[..., :window_length] @ end(range(half))
+    last = data[..., n - window_length :] @ end(range(window_length - half, window_length))
+    return xp.moveaxis(xp.concatenate([first, middle, last], -1), -1, axis)
+
+
+def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwrite_data: bool = False) -> ndarray:
+    """A signal less its mean, or less the lines closest to its parts, as ``scipy.signal.detrend``.
+
+    Parameters
+    ----------
+    data : array_like
+    axis : int
+    type : {"linear", "constant"}
+    bp : int or sequence of int
+        Where a new line begins.
+    """
+    x = as_array(data, "detrend")
+    x = x if x.dtype.kind == "f" else x.astype(float)
+    if type in ("constant", "c"):
+        return x - xp.mean(x, axis, keepdims=True)
+    if type not in ("linear", "l"):
+        raise AttrError(f"detrend: the types are 'linear' and 'constant', got {type!r}")
+    x = xp.moveaxis(x, axis, -1)
+    n = x.shape[-1]
+    ends = sorted({0, n, *np.atleast_1d(bp).astype(int).tolist()})
+    if ends[-1] > n or ends[0] < 0:
+        raise ShapeError(f"detrend: breaks are between 0 and {n}, got {bp}")
+    parts = []
+    for first, last in pairwise(ends):
+        line = np.stack([np.arange(1, last - first + 1) / (last - first), np.ones(last - first)], -1)
+        q = np.linalg.qr(line)[0].astype(x.dtype)
+        part = x[..., first:last]
+        parts.append(part - (part @ q) @ q.T)
+    return xp.moveaxis(xp.concatenate(parts, -1), -1, axis)
