@@ -26,7 +26,7 @@ __all__ = ["Loop", "Program", "TileAxis", "has_short_ends", "reduction_axes", "s
 #: Axes up to this length are unrolled, or up to a shorter one if that made a kernel so many statements longer: compile
 #: time grows faster than their number.
 _UNROLLED, _ADDED = 4, 400
-#: No statement becomes more than that many.
+#: Where there are several kernels, no statement becomes more than that many.
 _COPIES = 9
 #: Rows up to this length are moved without a loop.
 _UNROLLED_ROW = 16
@@ -156,7 +156,7 @@ def _unrolled_axes(statements: list[Statement], one_kernel: bool) -> set[Axis]:
     if one_kernel:
         longest = next((n for n in range(_UNROLLED, 1, -1) if added(n) <= _ADDED), 1)
     found = {a for a in roots if a.extent <= longest}
-    for s in statements:
+    for s in [] if one_kernel else statements:
         short = [a.root() for a in s.axes if a.root() in found]
         while _points(short) > _COPIES:  # the outer ones become loops
             found.discard(short.pop(0))

@@ -16,7 +16,7 @@ from ..arrays.ndarray import NDArray
 from ..backends.cuda.kernels import cuda, device
 from ..backends.numba.compile import kernel
 from ..core.shapes import size
-from ..operators.samples import sample_table
+from ..operators.samples import Input, sample_table
 from ..operators.structured import Spec, structured
 from .convolution import weight_grad
 from .layout import pad
@@ -65,8 +65,8 @@ def _numpy_feedback(u: np.ndarray, a: np.ndarray, back: bool = False) -> np.ndar
 
 
 @structured("_feedback", method=False, samples=sample_table(
-    _numpy_feedback, [(2, 5), (2,)], [(6,), (3,), {"back": True}], [(3, 2), (4,)], [(0, 3), (1,)], [(2, 0), (2,)],
-    [(4,), (0,)], ulp=32, ints=False,
+    _numpy_feedback, [(2, 5), Input((2,), -0.5, 0.6)], [(6,), Input((3,), -0.5, 0.6), {"back": True}],
+    [(3, 2), Input((4,), -0.5, 0.6)], [(0, 3), (1,)], [(2, 0), (2,)], [(4,), (0,)], ulp=32, ints=False,
 ))  # fmt: skip
 def feedback(u, a, back=False):
     """y_i = u_i less the sum of a_k y_(i-k) along the last axis, y_(i+k) if `back`; `a` is a vector."""
