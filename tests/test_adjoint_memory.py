@@ -29,6 +29,13 @@ def halves(x):
     return np.sum(y)
 
 
+def in_place(x, steps):
+    for _t in range(steps):
+        for i in range(1, x.size):
+            x[i] = np.sin(x[i]) * x[i - 1]
+    return np.sum(x)
+
+
 def until(x, limit):
     y = x
     while y < limit:
@@ -42,19 +49,29 @@ def estimated(f, *args):
 
 @pytest.mark.parametrize(
     ("f", "args"),
-    [(relax, (np.ones(7), 5)), (relax, (np.ones(0), 5)), (relax, (np.ones(7), 0)), (halves, (np.full(9, 0.9),))],
+    [
+        (relax, (np.ones(7), 5)),
+        (relax, (np.ones(0), 5)),
+        (relax, (np.ones(7), 0)),
+        (halves, (np.full(9, 0.9),)),
+        (in_place, (np.ones(7), 5)),
+    ],
 )
 def test_estimates_are_the_sizes_that_a_run_measures(f, args):
     adj = nb.adjoint(f)
     program = adj._generated(args)
     expected = adj.report(*args)
-    assert program.estimate.bytes(args) == expected and len(expected) > 0
+    tapes = {n: size for n, size in expected.items() if not n.startswith("a copy of")}
+    assert program.estimate.bytes(args) == tapes and len(tapes) > 0
     program.estimate.tapes = {}  # so the function runs
     assert adj.report(*args) == expected
 
 
 def test_reports_of_known_sizes_run_nothing():
     report = nb.adjoint(relax).report(np.ones(1000), 10**9)
+    assert sum(report.values()) == 2 * 8 * 1000 * 10**9
+    report = nb.adjoint(in_place).report(np.ones(1001), 10**9)
+    assert report.pop("a copy of x") == 8 * 1001
     assert sum(report.values()) == 2 * 8 * 1000 * 10**9
 
 

@@ -293,3 +293,24 @@ def test_a_method_is_called_in_order():
 def test_what_may_be_evaluated_in_another_order_is_refused(f):
     with pytest.raises(TraceError):
         nb.adjoint(f).value_and_grad(X)
+
+
+class Mover:
+    def __init__(self, v):
+        self.v = v
+
+    def moved(self, d):
+        self.v += d
+        return self.v
+
+
+def test_refusals_show_where_an_instance_is_used_otherwise():
+    def f(a, b):
+        p = Mover(a)
+        q = b + 1.0
+        if 0.0 < b < p.moved(1.0):
+            q = p.v * a
+        return q
+
+    with pytest.raises(TraceError, match=r"as in line \d+, 'if 0.0 < b < p.moved\(1.0\):', in 'p = Mover\(a\)'"):
+        nb.adjoint(f).value_and_grad(1.0, 2.0)

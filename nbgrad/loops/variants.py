@@ -86,8 +86,10 @@ class AdjointVariant:
         names = [*self.reverse.stored_in_loops(), *(f"a copy of {n}" for n in self.reverse.copied)]
         if not names:
             return {}
-        if len(names) == len(self.estimate.tapes):  # all are known: nothing needs to run
-            return {self.f.with_user_names(n): size for n, size in self.estimate.bytes(args).items()}
+        given = dict(zip(self.f.parameters, args, strict=True))
+        if len(names) - len(self.reverse.copied) == len(self.estimate.tapes) and given.keys() >= {*self.reverse.copied}:
+            sizes = self.estimate.bytes(args) | {f"a copy of {n}": given[n].nbytes for n in self.reverse.copied}
+            return {self.f.with_user_names(n): size for n, size in sizes.items()}  # nothing needs to run
         self.check_memory(args)
         text = module(self.reverse.measure(), self.f, self.reverse.free)
         entry = _compiled(self.reverse.entry, text, self.f)

@@ -70,8 +70,12 @@ class MadeInstances(Resolving):
                 node = instance.rewritten()
                 self.snapshots += [CapturedSnapshot(f) for f in (*kind.functions, *instance.functions)]
                 self.snapshots.append(ClassSnapshot(kind.kinds))
-            except OtherUse:
+            except OtherUse as use:
                 left.add(name)
+                for s in subtrees(node):
+                    match s:
+                        case ast.Assign([ast.Name(id=target)], ast.Call() as call) if target == name:
+                            call.other_use = use.line  # type: ignore[attr-defined]
         mentioned = {n.id for n in subtrees(node) if isinstance(n, ast.Name)}
         if own:
             WithoutClasses({n for n in own if n not in mentioned}).visit(node)
@@ -139,8 +143,9 @@ class _Instance(EvaluatedOnce):
         read = {n.id for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
         read |= {n.target.id for n in nodes if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
         _WithoutUnread(set(self.fields.values()) - read).visit(self.node)
-        if any(isinstance(n, ast.Name) and n.id == self.name for n in subtrees(self.node)):
-            raise OtherUse
+        left = [n.lineno for n in subtrees(self.node) if isinstance(n, ast.Name) and n.id == self.name]
+        if left:
+            raise OtherUse(min(left))
         return self.node
 
     def field(self, name: str) -> str:
@@ -153,9 +158,15 @@ class _Instance(EvaluatedOnce):
 
     def block(self, statements: list[ast.stmt]) -> list[ast.stmt]:
         done: list[ast.stmt] = []
+        depth = self.depth
         for s in statements:
             above, self.before = self.before, []
-            new = self.statement(s)
+            try:
+                new = self.statement(s)
+            except OtherUse as use:
+                if use.line is None and not depth:  # deeper ones are lines of methods
+                    use.line = s.lineno
+                raise
             done += [with_location(t, s) for t in (*self.before, *new)]
             self.before = above
         return done

@@ -13,7 +13,11 @@ _ENDS = (ast.Return, ast.Raise)
 
 
 class OtherUse(Exception):
-    """An instance, or one of its methods, has a form that is left as it is."""
+    """An instance, or one of its methods, has a form that is left as it is; `line` is that of the statement, if any."""
+
+    def __init__(self, line: int | None = None) -> None:
+        super().__init__()
+        self.line = line
 
 
 class WithOuterNames(Transformer):

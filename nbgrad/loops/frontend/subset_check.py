@@ -264,6 +264,8 @@ class _Check:
                 )
             if class_of(called) is not None:
                 what = f"{text}, a class whose instance is used otherwise than by its fields and methods in order,"
+                if (line := getattr(node, "other_use", None)) not in (None, node.lineno):
+                    what += f" as in line {self.source.first + line}, '{self.source.lines[line - 1].strip()}',"
                 instead = "give it one name, and call methods that set fields on lines of their own"
                 raise self.source.refuse(node, what, instead)
             raise self.source.refuse(
