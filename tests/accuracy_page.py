@@ -22,8 +22,9 @@ are literal tables in the tests.
 
 Where terms cancel next to a zero that is not 0 itself (of `gammaln`, `digamma` and `polygamma` below 0, and of
 `logaddexp` where one argument is negative), the unit is that of the larger term: there the last bit of an argument
-changes the result by many of its own ulp. "Packed" says that a loop over the function is vector code on x86-64, which
-the tests read off the machine code. `float16` is computed in float32 and rounded once.
+changes the result by many of its own ulp. For Bessel functions it is that of their swing, and of the terms that
+negative orders are made of. "Packed" says that a loop over the function is vector code on x86-64, which the tests read
+off the machine code. `float16` is computed in float32 and rounded once.
 
 On CPUs without fused multiply-add the functions are slower; their errors were measured with it.
 

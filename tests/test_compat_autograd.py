@@ -213,6 +213,19 @@ def test_special_functions(name):
         numpy.testing.assert_allclose(autograd.elementwise_grad(f)(args[0])[0], 40.02496, rtol=1e-6)
 
 
+@pytest.mark.parametrize("name", ["j0", "j1", "y0", "y1", "i0", "i1", "jn", "yn", "iv", "ive"])
+def test_second_derivatives_of_bessel_functions(name):
+    f = getattr(ag_scipy.special, name)
+    order = () if name in SPECIAL else (OF_LAST[name][0],)
+    x, h = numpy.array([0.7, 2.5, 8.0]), 1e-4
+    slope = autograd.elementwise_grad(lambda x: f(*order, x))
+    expected = (getattr(scipy.special, name)(*order, x + h) - getattr(scipy.special, name)(*order, x - h)) / (2 * h)
+    numpy.testing.assert_allclose(slope(x), expected, rtol=1e-6, atol=1e-7)
+    numpy.testing.assert_allclose(
+        autograd.elementwise_grad(slope)(x), (slope(x + h) - slope(x - h)) / (2 * h), rtol=1e-6, atol=1e-7
+    )
+
+
 STATS = {
     "norm": (("logpdf", "pdf", "cdf", "sf", "logcdf", "logsf"), (0.3, 0.1, 1.2)),
     "t": (("logpdf", "pdf"), (0.3, 4.0, 0.1, 1.2)),

@@ -14,22 +14,28 @@ import numpy as np
 from ..backends.numba.compile import inline
 from ..ir.expr import ZERO, Expr, Fn, both, const, either, eq, isnan, le, lt, ne, select
 from ..vmath import (
+    bessel,
+    bessel_orders,
     beta,
     bits,
     error,
     exponential,
+    exponential_integral,
     gamma_function,
     gamma_moments,
     hyperbolic,
     incomplete_beta,
     incomplete_gamma,
     inverse_hyperbolic,
+    modified_bessel,
+    modified_orders,
     psi,
     quantile,
     remainder,
     roots,
     trigonometric,
 )
+from ..vmath import zeta as zeta_sums
 from ..vmath.bits import trunc as towards_zero
 from . import special
 
@@ -156,6 +162,60 @@ polygamma: Fn = _own("polygamma", psi, lambda n, x, y: (None, polygamma(n + 1, x
 betaln = _own(
     "betaln", beta, lambda a, b, y: (digamma(a) - digamma(a + b), digamma(b) - digamma(a + b)), 2, max_order=171
 )
+
+
+# The zeta function, and the sums with powers of logarithms that its derivatives by s are.
+zeta: Fn = _own("zeta", zeta_sums, lambda s, q, y: (-zeta_log(1, s, q), -s * zeta(s + 1, q)), 2)
+
+
+def _zeta_log_partials(m: Expr, s: Expr, q: Expr, y: Expr):
+    before = zeta(s + 1, q) if m.value == 1 else zeta_log(m - 1, s + 1, q)
+    return None, -zeta_log(m + 1, s, q), m * before - s * zeta_log(m, s + 1, q)
+
+
+zeta_log: Fn = _own("zeta_log", zeta_sums, _zeta_log_partials, 3)
+
+# Exponential integrals.
+exp1 = _vector("exp1", exponential_integral, lambda x, y: -(exp(-x) / x))
+expi = _vector("expi", exponential_integral, lambda x, y: exp(x) / x)
+expn: Fn = _own("expn", exponential_integral, lambda n, x, y: (None, -expn(n - 1, x)), 2)
+
+
+# Bessel functions: derivatives are made of the neighbouring orders, and so exact also at 0; none by the order.
+def _bessel(name: str, module, named: tuple[Fn, ...], slope: Callable) -> Fn:
+    """The function of real orders; `slope` makes the derivative of those of the orders v - 1, v + 1, of x and y."""
+
+    def of_order(v: Expr, x: Expr) -> Expr:
+        at = dict(enumerate(named)).get(v.value)  # type: ignore[arg-type]
+        return at(x) if at else made(v, x)
+
+    def partials(v: Expr, x: Expr, y: Expr):
+        return None, slope(of_order(v - 1, x), of_order(v + 1, x), x, y)
+
+    made: Fn = _own(name, module, partials, 2)
+    return made
+
+
+j0: Fn = _vector("j0", bessel, lambda x, y: -j1(x), finite=True)
+j1: Fn = _vector("j1", bessel, lambda x, y: 0.5 * (j0(x) - jv(2, x)), finite=True)
+y0: Fn = _vector("y0", bessel, lambda x, y: -y1(x))
+y1: Fn = _vector("y1", bessel, lambda x, y: 0.5 * (y0(x) - yv(2, x)))
+i0: Fn = _vector("i0", modified_bessel, lambda x, y: i1(x))
+i1: Fn = _vector("i1", modified_bessel, lambda x, y: 0.5 * (i0(x) + iv(2, x)))
+i0e: Fn = _vector("i0e", modified_bessel, lambda x, y: i1e(x) - sign(x) * y, finite=True)
+i1e: Fn = _vector("i1e", modified_bessel, lambda x, y: 0.5 * (i0e(x) + ive(2, x)) - sign(x) * y, finite=True)
+k0: Fn = _vector("k0", modified_bessel, lambda x, y: -k1(x))
+k1: Fn = _vector("k1", modified_bessel, lambda x, y: -0.5 * (k0(x) + kv(2, x)))
+k0e: Fn = _vector("k0e", modified_bessel, lambda x, y: y - k1e(x))
+k1e: Fn = _vector("k1e", modified_bessel, lambda x, y: y - 0.5 * (k0e(x) + kve(2, x)))
+jv: Fn = _bessel("jv", bessel_orders, (j0, j1), lambda below, above, x, y: 0.5 * (below - above))
+yv: Fn = _bessel("yv", bessel_orders, (y0, y1), lambda below, above, x, y: 0.5 * (below - above))
+yn: Fn = _bessel("yn", bessel_orders, (y0, y1), lambda below, above, x, y: 0.5 * (below - above))
+iv: Fn = _bessel("iv", modified_orders, (i0, i1), lambda below, above, x, y: 0.5 * (below + above))
+ive: Fn = _bessel("ive", modified_orders, (i0e, i1e), lambda below, above, x, y: 0.5 * (below + above) - sign(x) * y)
+kv: Fn = _bessel("kv", modified_orders, (k0, k1), lambda below, above, x, y: -0.5 * (below + above))
+kn: Fn = _bessel("kn", modified_orders, (k0, k1), lambda below, above, x, y: -0.5 * (below + above))
+kve: Fn = _bessel("kve", modified_orders, (k0e, k1e), lambda below, above, x, y: y - 0.5 * (below + above))
 
 
 # A draw x of the gamma distribution with shape a, held at its place u in the distribution, as a function of a: the

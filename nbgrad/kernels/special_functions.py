@@ -10,7 +10,7 @@ from ..ir.expr import Expr, const, either, eq, isnan, le, lt, select, var
 from ..operators.elementwise import Elementwise, derived
 from . import scalar as vm
 
-__all__ = ["SPECIAL", "Special", "f_share", "special_rule"]
+__all__ = ["SPECIAL", "Special", "f_share", "hurwitz_zeta", "riemann_zeta", "special_rule"]
 
 _NAN, _INF = const(math.nan), const(math.inf)
 
@@ -69,6 +69,22 @@ def _pseudo_huber(delta: Expr, r: Expr) -> Expr:
     return select(lt(delta, 0), _INF, select(eq(delta, 0), 0, r * r / (1 + vm.sqrt(1 + ratio * ratio))))
 
 
+def hurwitz_zeta(x: Expr, q: Expr) -> Expr:
+    return select(lt(x, 1), _NAN, vm.zeta(x, q))
+
+
+def riemann_zeta(x: Expr) -> Expr:
+    """Below 0 by its reflection (NIST Digital Library of Mathematical Functions, 25.4.1), exactly 0 at -2, -4, ..."""
+    near = vm.power(const(2 * math.pi), x) * vm.gamma(1 - x)
+    far = vm.exp(math.log(2 * math.pi) * x + vm.gammaln(1 - x))  # gamma would be infinite
+    below = 0.5 * (x * vm.sinc(0.5 * x)) * vm.zeta(1 - x, const(1.0)) * select(lt(x, -160), far, near)
+    return select(lt(x, 0), below, vm.zeta(x, const(1.0)))
+
+
+def _zetac(x: Expr) -> Expr:
+    return select(lt(1, x), vm.zeta(x, const(2.0)), riemann_zeta(x) - 1)
+
+
 class Special(NamedTuple):
     """A function of SciPy's: the names of its arguments, its expression, and what it is."""
 
@@ -121,10 +137,17 @@ SPECIAL: dict[str, Special] = {
     "erfcinv": Special("y", vm.erfcinv, "The inverse of ``erfc``"),
     "erfcx": Special("x", vm.erfcx, "``exp(x**2)*erfc(x)``"),
     "erfinv": Special("y", vm.erfinv, "The inverse of ``erf``"),
+    "exp1": Special("x", vm.exp1, "The exponential integral E1, of ``exp(-t)/t`` from x to infinity"),
     "exp10": Special("x", lambda x: vm.power(const(10.0), x), "``10**x``"),
     "exp2": Special("x", lambda x: vm.power(const(2.0), x), "``2**x``"),
+    "expi": Special("x", vm.expi, "The exponential integral Ei, of ``exp(t)/t`` from minus infinity to x"),
     "expit": Special("x", vm.sigmoid, "The logistic function ``1/(1 + exp(-x))``"),
     "expm1": Special("x", vm.expm1, "``exp(x) - 1``, precise where x is small"),
+    "expn": Special(
+        "n x",
+        vm.expn,
+        "The exponential integral of ``exp(-x*t)/t**n`` from 1 to infinity, of a whole order, which has no derivative",
+    ),
     "exprel": Special("x", vm.exprel, "``(exp(x) - 1)/x``, 1 at 0"),
     "fdtr": Special(
         "dfn dfd x",
@@ -150,7 +173,38 @@ SPECIAL: dict[str, Special] = {
     "gammaln": Special("x", vm.gammaln, "The logarithm of the absolute gamma function"),
     "gammasgn": Special("x", _gamma_sign, "The sign of the gamma function; its derivative is 0"),
     "huber": Special("delta r", _huber, "Huber's loss: ``r**2/2``, linear where r is larger than delta"),
+    "i0": Special("x", vm.i0, "The modified Bessel function of the first kind of order 0"),
+    "i0e": Special("x", vm.i0e, "``i0`` times ``exp(-|x|)``"),
+    "i1": Special("x", vm.i1, "The modified Bessel function of the first kind of order 1"),
+    "i1e": Special("x", vm.i1e, "``i1`` times ``exp(-|x|)``"),
+    "iv": Special(
+        "v z",
+        vm.iv,
+        "The modified Bessel function of the first kind of real order; by the order there is no derivative",
+    ),
+    "ive": Special("v z", vm.ive, "``iv`` times ``exp(-|z|)``"),
+    "j0": Special("x", vm.j0, "The Bessel function of the first kind of order 0"),
+    "j1": Special("x", vm.j1, "The Bessel function of the first kind of order 1"),
+    "jn": Special("n x", vm.jv, "The Bessel function of the first kind; by the order there is no derivative"),
+    "jv": Special(
+        "v z", vm.jv, "The Bessel function of the first kind of real order; by the order there is no derivative"
+    ),
+    "k0": Special("x", vm.k0, "The modified Bessel function of the second kind of order 0"),
+    "k0e": Special("x", vm.k0e, "``k0`` times ``exp(x)``"),
+    "k1": Special("x", vm.k1, "The modified Bessel function of the second kind of order 1"),
+    "k1e": Special("x", vm.k1e, "``k1`` times ``exp(x)``"),
     "kl_div": Special("x y", _kl_div, "``x*log(x/y) - x + y``"),
+    "kn": Special(
+        "n x",
+        vm.kn,
+        "The modified Bessel function of the second kind of a whole order, which has no derivative; NaN for others",
+    ),
+    "kv": Special(
+        "v z",
+        vm.kv,
+        "The modified Bessel function of the second kind of real order; by the order there is no derivative",
+    ),
+    "kve": Special("v z", vm.kve, "``kv`` times ``exp(z)``"),
     "log1p": Special("x", vm.log1p, "``log(1 + x)``, precise where x is small"),
     "log_expit": Special("x", vm.log_sigmoid, "The logarithm of ``expit``"),
     "log_ndtr": Special("x", vm.log_ndtr, "The logarithm of ``ndtr``, precise in both tails"),
@@ -177,6 +231,15 @@ SPECIAL: dict[str, Special] = {
     "stdtrit": Special("df p", vm.stdtrit, "The t below which Student's distribution has the share p"),
     "xlog1py": Special("x y", vm.xlog1py, "``x*log(1 + y)``, 0 where x is 0"),
     "xlogy": Special("x y", vm.xlogy, "``x*log(y)``, 0 where x is 0"),
+    "y0": Special("x", vm.y0, "The Bessel function of the second kind of order 0"),
+    "y1": Special("x", vm.y1, "The Bessel function of the second kind of order 1"),
+    "yn": Special(
+        "n x", vm.yn, "The Bessel function of the second kind of a whole order, which has no derivative; NaN for others"
+    ),
+    "yv": Special(
+        "v z", vm.yv, "The Bessel function of the second kind of real order; by the order there is no derivative"
+    ),
+    "zetac": Special("x", _zetac, "Riemann's zeta function less 1"),
 }
 
 

@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING, Any
 from .. import np
 from ..core.registry import operators
 from ..errors import DTypeError
-from ..kernels.special_functions import SPECIAL
+from ..ir.expr import var
+from ..kernels.special_functions import SPECIAL, hurwitz_zeta, riemann_zeta
 from ..np.arrays import as_array, ndarray
+from ..np.elementwise import elementwise
 from ..np.special import special_function
+from ..operators.elementwise import derived
 
-__all__ = ["log_softmax", "logsumexp", "multigammaln", "polygamma", "softmax"]
+__all__ = ["log_softmax", "logsumexp", "multigammaln", "polygamma", "softmax", "zeta"]
 
 
 globals().update({name: special_function(name) for name in SPECIAL})
@@ -48,6 +51,23 @@ def polygamma(n: Any, x: Any) -> ndarray:
     x = as_array(x, "polygamma")
     x = x if x.dtype.kind == "f" else x.astype(float)
     return operators["polygamma"].call(orders.astype(x.dtype), x)
+
+
+_riemann_zeta: Any = elementwise("zeta", derived("zeta", riemann_zeta(var("x0")), 1, 0, ints=False))
+_hurwitz_zeta: Any = elementwise("zeta", derived("zeta", hurwitz_zeta(var("x0"), var("x1")), 2, 0, ints=False))
+
+
+def zeta(x: Any, q: Any = None) -> ndarray:
+    """Riemann's zeta function, or with `q` Hurwitz's, as ``scipy.special.zeta``.
+
+    Parameters
+    ----------
+    x : array_like
+        With `q` at least 1; what is below gives NaN.
+    q : array_like, optional
+        Of any shape that broadcasts with that of `x`; the sum is of ``(q + k)**-x`` over k >= 0.
+    """
+    return _riemann_zeta(x) if q is None else _hurwitz_zeta(x, q)
 
 
 def multigammaln(a: Any, d: int) -> ndarray:

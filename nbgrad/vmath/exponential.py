@@ -35,6 +35,7 @@ __all__ = [
     "exp_factors",
     "exp_minus",
     "exp_sum",
+    "exp_times",
     "expm1",
     "log",
     "log1p",
@@ -113,6 +114,13 @@ def exp_sum(high, low):
     """exp(high + low), |low| much smaller than 1; `low` must be finite. [1 ulp]"""
     p, _, half, rest = exp_factors(high, low)
     return p * half * rest
+
+
+@inline
+def exp_times(x, y):
+    """``exp(x)*y``, rounded once even where that is subnormal."""
+    p, p_low, one, two = exp_factors(x, type(x)(0.0))
+    return fma(p, y, p_low * y) * one * two
 
 
 @device_form(math.exp)

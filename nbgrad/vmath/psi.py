@@ -15,12 +15,12 @@ from .bits import copy_sign, fast_two_sum, fma, horner, pair_product, pair_quoti
 from .exponential import log_parts
 from .gamma_function import sine_over_pi
 
-__all__ = ["digamma", "hurwitz", "polygamma", "trigamma"]
+__all__ = ["BERNOULLI", "digamma", "hurwitz", "polygamma", "trigamma"]
 
 _PI_LOW = 1.2246467991473532e-16
 _WHOLE = 4503599627370496.0  # 2^52: from there on all numbers are whole; added, it rounds
 #: B(2j)/(2j)!, j = 1 to 9
-_BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 2.08767569878681e-08, -5.284190138687493e-10,
+BERNOULLI = (1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 2.08767569878681e-08, -5.284190138687493e-10,
               1.3382536530684679e-11, -3.3896802963225827e-13, 8.586062056277845e-15)  # fmt: skip
 
 
@@ -140,7 +140,7 @@ def hurwitz(n, x, x_low):
     z = i * i
     t *= s * i
     for j in range(9):
-        low += t * _BERNOULLI[j]
+        low += t * BERNOULLI[j]
         t *= (s + (2.0 * j + 1.0)) * (s + (2.0 * j + 2.0)) * z
     last, last_low = pair_quotient(last, last_low, s - 1.0, 0.0)
     return pair_sum(y, low, last, last_low)
