@@ -223,8 +223,10 @@ def _arity(f):
     return len(inspect.signature(f.partials).parameters) - 1
 
 
-#: Functions whose first arguments are integers, and no variables.
-ORDERS = {"polygamma": (2,), "gamma_moment": (2,), "beta_moment": (2, 1)}
+#: Functions whose first arguments are orders, mostly integers, and no variables.
+ORDERS = {"polygamma": (2,), "gamma_moment": (2,), "beta_moment": (2, 1), "zeta_log": (2,),
+          **dict.fromkeys(("expn", "kn", "yn"), (2,)),
+          **dict.fromkeys(("iv", "ive", "jv", "kv", "kve", "yv"), (1.5,))}  # fmt: skip
 DOMAINS = {"acosh": (1.5, 3.0), "arccosh": (1.5, 3.0)}
 
 

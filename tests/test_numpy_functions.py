@@ -21,6 +21,7 @@ UFUNCS = sorted(
     }.items()
 )
 DOMAIN = {"arccosh": (1.2, 3)}  # elsewhere (0.2, 0.8)
+WHOLE_ORDERS = {"expn", "kn", "yn"}
 
 
 def inputs(name, n):
@@ -57,6 +58,8 @@ def test_the_table_has_what_it_should():
 @pytest.mark.parametrize(("name", "ufunc"), [u for u in UFUNCS if u[0] != "matmul"])
 def test_ufuncs_give_numpys_values_and_are_recorded(name, ufunc):
     arrays = inputs(name, ufunc.nin)
+    if name in WHOLE_ORDERS:
+        arrays[0] = np.arange(6.0).reshape(2, 3)
     y, grads = recorded(ufunc, *arrays)
     for ours, theirs in zip(y if ufunc.nout > 1 else [y], ufunc(*arrays) if ufunc.nout > 1 else [ufunc(*arrays)]):
         assert type(ours) is nd.NDArray
@@ -170,7 +173,7 @@ def test_what_is_not_supported_says_so():
         (lambda: np.signbit(x), r"numpy\.signbit .*asnumpy"),
         (lambda: np.frexp(x), r"numpy\.frexp"),
         (lambda: np.bitwise_and(x, 1), r"numpy\.bitwise_and"),
-        (lambda: scipy.special.j0(x), "j0 is no operator"),
+        (lambda: scipy.special.ellipk(x), "ellipk is no operator"),
         (lambda: scipy.special.round(x), "round is no operator"),
         (lambda: np.add.reduce(x), r"numpy\.add\.reduce .* nd\.sum"),
         (lambda: np.maximum.reduce(x), r"nd\.max"),

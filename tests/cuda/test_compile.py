@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import scipy.special
 from operator_forms import rows
 from ptx import ptx
 from sampled import ROWS, outcome
@@ -116,6 +117,16 @@ def test_elementwise_operators(dtype, wide, compiled):
     every = [text for name, texts in compiled.items() for text in texts if name.startswith(("exp", "multiply"))]
     assert every and all(f"{kind}.global.{wide}" in text for text in every for kind in ("ld", "st"))
     assert not any(".local" in text for text in every)
+
+
+@pytest.mark.parametrize("name", ["j0", "k0e", "jv", "yv", "iv", "kv", "expi", "expn", "zetac"])
+def test_special_functions(name, compiled):
+    """Forward and backward."""
+    x, f = nd.zeros(64, ctx=nb.gpu(0), dtype="float64"), getattr(scipy.special, name)
+    order = (2.0,) if f.nin == 2 else ()
+    nb.elementwise_grad(lambda x: f(*order, x))(x)
+    every = [text for texts in compiled.values() for text in texts]
+    assert len(compiled) >= 2 and all(".entry" in text for text in every)
 
 
 @pytest.mark.parametrize("compile_first", [False, True], ids=["eager", "jit"])
