@@ -178,9 +178,9 @@ def test_derivatives_of_bessel_functions_at_0():
     assert at_0(lambda x: special.jv(0.5, x), 1) == onp.inf
 
 
-def test_orders_have_no_derivative():
+def test_derivatives_by_real_orders_are_not_known():
     for name in REAL_ORDERS:
-        assert nb.grad(getattr(special, name), argnums=0)(1.5, 2.0) == 0
+        assert onp.isnan(nb.grad(getattr(special, name), argnums=0)(1.5, 2.0))
 
 
 EXACT = {

@@ -181,7 +181,7 @@ expi = _vector("expi", exponential_integral, lambda x, y: exp(x) / x)
 expn: Fn = _own("expn", exponential_integral, lambda n, x, y: (None, -expn(n - 1, x)), 2)
 
 
-# Bessel functions: derivatives are made of the neighbouring orders, and so exact also at 0; none by the order.
+# Bessel functions: derivatives are made of the neighbouring orders, and so exact also at 0; those by the order are NaN.
 def _bessel(name: str, module, named: tuple[Fn, ...], slope: Callable) -> Fn:
     """The function of real orders; `slope` makes the derivative of those of the orders v - 1, v + 1, of x and y."""
 
@@ -190,7 +190,8 @@ def _bessel(name: str, module, named: tuple[Fn, ...], slope: Callable) -> Fn:
         return at(x) if at else made(v, x)
 
     def partials(v: Expr, x: Expr, y: Expr):
-        return None, slope(of_order(v - 1, x), of_order(v + 1, x), x, y)
+        by_order = None if name in ("yn", "kn") else const(math.nan)  # whole orders have none
+        return by_order, slope(of_order(v - 1, x), of_order(v + 1, x), x, y)
 
     made: Fn = _own(name, module, partials, 2)
     return made

@@ -180,14 +180,14 @@ SPECIAL: dict[str, Special] = {
     "iv": Special(
         "v z",
         vm.iv,
-        "The modified Bessel function of the first kind of real order; by the order there is no derivative",
+        "The modified Bessel function of the first kind of real order; its derivative by the order is NaN",
     ),
     "ive": Special("v z", vm.ive, "``iv`` times ``exp(-|z|)``"),
     "j0": Special("x", vm.j0, "The Bessel function of the first kind of order 0"),
     "j1": Special("x", vm.j1, "The Bessel function of the first kind of order 1"),
-    "jn": Special("n x", vm.jv, "The Bessel function of the first kind; by the order there is no derivative"),
+    "jn": Special("n x", vm.jv, "The Bessel function of the first kind; its derivative by the order is NaN"),
     "jv": Special(
-        "v z", vm.jv, "The Bessel function of the first kind of real order; by the order there is no derivative"
+        "v z", vm.jv, "The Bessel function of the first kind of real order; its derivative by the order is NaN"
     ),
     "k0": Special("x", vm.k0, "The modified Bessel function of the second kind of order 0"),
     "k0e": Special("x", vm.k0e, "``k0`` times ``exp(x)``"),
@@ -202,7 +202,7 @@ SPECIAL: dict[str, Special] = {
     "kv": Special(
         "v z",
         vm.kv,
-        "The modified Bessel function of the second kind of real order; by the order there is no derivative",
+        "The modified Bessel function of the second kind of real order; its derivative by the order is NaN",
     ),
     "kve": Special("v z", vm.kve, "``kv`` times ``exp(z)``"),
     "log1p": Special("x", vm.log1p, "``log(1 + x)``, precise where x is small"),
@@ -237,7 +237,7 @@ SPECIAL: dict[str, Special] = {
         "n x", vm.yn, "The Bessel function of the second kind of a whole order, which has no derivative; NaN for others"
     ),
     "yv": Special(
-        "v z", vm.yv, "The Bessel function of the second kind of real order; by the order there is no derivative"
+        "v z", vm.yv, "The Bessel function of the second kind of real order; its derivative by the order is NaN"
     ),
     "zetac": Special("x", _zetac, "Riemann's zeta function less 1"),
 }
