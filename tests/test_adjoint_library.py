@@ -318,6 +318,8 @@ def test_defaults_that_are_left_out():
     np.testing.assert_array_equal(nb.adjoint(f).hvp((X,), ones)[0], nb.adjoint(f).hvp((X, 2.0), (ones, 0.0))[0])
     with pytest.raises(AttrError, match=r"3 directions expected \(x, y, n\), 1 given"):
         nb.adjoint(f).hvp((X, 2.0), (ones,))
+    listed = nb.adjoint(f).hvp((X, 2.0), [ones, 0.0])
+    np.testing.assert_array_equal(listed[0], nb.adjoint(f).hvp((X, 2.0), (ones, 0.0))[0])
     agrees(g, (1.5,))
 
 

@@ -48,7 +48,8 @@ NOT_RECORDED = (
 )
 NOT_MARKED = (
     "Cannot differentiate node because it is not in a computational graph: it was computed while recording, but no "
-    "array that it was computed from is marked; call x.attach_grad() of the variables before recording."
+    "array that it was computed from is marked; call x.attach_grad() of the variables before recording. (A gradient "
+    "that is differentiated in turn is computed by autograd.grad with create_graph=True.)"
 )
 USED = (
     "Cannot differentiate node because it is not in a computational graph any more: an earlier backward freed it (its "

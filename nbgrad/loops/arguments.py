@@ -132,7 +132,8 @@ def tupled_arguments(
         given = type(args).__name__
         raise AttrError(f"{name}: args is the tuple of the function's arguments, {given} was given")
     full = tuple(args) if source is None else with_defaults(source, tuple(args))
-    directions = as_tuple(directions)
+    several = len(args) > 1 and not isinstance(argnums, int)  # else a list is the direction of one
+    directions = tuple(directions) if several and isinstance(directions, list) else as_tuple(directions)
     if argnums is None and len(directions) == len(args):
         directions += (None,) * (len(full) - len(args))
     return full, directions

@@ -17,6 +17,7 @@ from ..arrays.ndarray import NDArray
 from ..autodiff.constants import carries_gradient
 from ..autodiff.state import recording
 from ..core.callsite import user_call
+from ..core.conventions import MXNET
 from ..errors import LostGradientError
 from ..operators.entry import public_name
 
@@ -52,11 +53,19 @@ def require_constant(x: NDArray) -> None:
     """Raise a :class:`LostGradientError` if `x` carries a gradient, which the user's call would lose."""
     if carries_gradient(x):
         what, where, outer = user_call()
-        instead = public_name(outer.strip("_")) or "functions of nd"
+        as_numpy = x._kind.conventions is not MXNET
+        library, short = ("nbgrad.np", "np") if as_numpy else ("nd", "nd")
+        instead = (not as_numpy and public_name(outer.strip("_"))) or f"functions of {library}"
+        filled = (
+            "an array that is filled element by element is made by np.zeros of nbgrad.np"
+            if as_numpy
+            else "a list is joined by nd.stack"
+        )
+        taken = "" if as_numpy else "x.item(), x.asscalar(), x.tolist(), "
         raise LostGradientError(
             f"{what} takes the numbers of an array that is being recorded, in {where}. "
             "What is computed from them would be a constant, and gradients through it lost: use "
-            f"{instead} instead of NumPy's, math's and SciPy's (nd.exp, nd.stack, nd.linalg, ...), or nb.primitive for "
-            "a function of your own. Where a constant is meant, say so: x.asnumpy(), x.item(), x.asscalar(), "
-            "x.tolist(), x.detach(), or autograd.pause() around it"
+            f"{instead} instead of NumPy's, math's and SciPy's ({short}.exp, {short}.stack, {short}.linalg, ...), or "
+            f"nb.primitive for a function of your own; {filled}. Where a constant is meant, say so: x.asnumpy(), "
+            f"{taken}x.detach(), or autograd.pause() around it"
         )
