@@ -16,6 +16,7 @@ from nbgrad.arrays.launch import Kind
 from nbgrad.autodiff import tape
 from nbgrad.backends.buffer_pool import pool, rounded
 from nbgrad.core.registry import operators
+from nbgrad.operators.structured import Structured
 
 CASES = [pytest.param(e, s, id=f"{e.name}-{s!r}") for e in operators.values() for s in e.samples[:3]]
 
@@ -195,6 +196,11 @@ def test_nothing_outlives_its_last_reference(entry, sample, monkeypatch):
                 autograd.backward([(g * g).sum() for g in gs])
         return [weakref.ref(x) for x in (*values, *ys)]
 
+    for (
+        other
+    ) in operators.values():  # they drop all plans when there are many: not while buffers are watched
+        if isinstance(other.rule, Structured):
+            other.rule._plans.clear()
     kinds = ("record", "backward", "grad")
     for kind in kinds:
         run(kind)  # plans and kernels are made, and kept

@@ -95,7 +95,7 @@ def _cotangent_of_weights(g: NDArray, a: NDArray, y: NDArray, back: bool) -> NDA
         return a * 0
     p, y = reshape(feedback(g, a, back=not back), (lines, 1, n)), reshape(y, (lines, 1, n))
     ends = (0, 0, 0, 0, *((0, count) if back else (count, 0)))
-    part = slice_axis(pad(y, "constant", ends), axis=2, begin=back, end=back + n + count - 1)
+    part = slice_axis(pad(y, "constant", ends), axis=2, begin=int(back), end=int(back) + n + count - 1)
     sums = reshape(weight_grad(part, p, taps=(count,), stride=(1,), dilate=(1,), pad=(0,)), (count,))
     return -(sums if back else flip(sums, 0))
 

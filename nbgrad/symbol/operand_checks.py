@@ -244,6 +244,12 @@ def _recurrence(b, a, axis, back=False):
     _axis(b, axis)
 
 
+def _feedback(u, a, back=False):
+    _alike(u, a)
+    _of_rank(a, 1)
+    _require_fit(len(u.shape) > 0, "a filter needs an axis")
+
+
 def _softmax_grad(head, y, axis):
     _recurrence(head, y, axis)
 
@@ -428,6 +434,7 @@ OPERAND_CHECKS: dict[str, Callable | None] = {
     "_ctc_gradient": _ctc_gradient,
     "_dense": _dense,
     "_embed": _embed,
+    "_feedback": _feedback,
     "_gru_sequence": _gru,
     "_layer_norm": _layer_norm,
     "_lstm_sequence": _lstm,
