@@ -196,9 +196,7 @@ def test_nothing_outlives_its_last_reference(entry, sample, monkeypatch):
                 autograd.backward([(g * g).sum() for g in gs])
         return [weakref.ref(x) for x in (*values, *ys)]
 
-    for (
-        other
-    ) in operators.values():  # they drop all plans when there are many: not while buffers are watched
+    for other in operators.values():  # they drop all plans when there are many: not while buffers are watched
         if isinstance(other.rule, Structured):
             other.rule._plans.clear()
     kinds = ("record", "backward", "grad")
