@@ -21,7 +21,17 @@ from ..errors import DTypeError, LostGradientError, ShapeError
 from ..operators.cast import reinterpreted
 from ..operators.entry import store_out
 
-__all__ = ["as_array", "as_nd", "as_np", "is_recorded", "ndarray", "stacked", "stored", "with_common_dtype"]
+__all__ = [
+    "as_array",
+    "as_nd",
+    "as_np",
+    "is_recorded",
+    "ndarray",
+    "stacked",
+    "stored",
+    "with_common_dtype",
+    "with_common_float",
+]
 
 
 class ndarray(NDArray):
@@ -191,6 +201,12 @@ def with_common_dtype(name: str, *values: Any) -> list[ndarray]:
     like = next((v._kind for v in given if isinstance(v, NDArray)), None)
     arrays = [as_array(np.asarray(v, dtype) if type(v) in (int, float, bool) else v, name, like) for v in given]
     return [v if v.dtype == dtype else v.astype(dtype) for v in arrays]
+
+
+def with_common_float(name: str, *values: Any) -> list[ndarray]:
+    """The same with a dtype of floats: float64 for integers and bools."""
+    arrays = with_common_dtype(name, *[as_array(v, name) for v in values])
+    return arrays if arrays[0].dtype.kind == "f" else [x.astype(np.float64) for x in arrays]
 
 
 def stored(result: NDArray, out: ndarray | None, op: str) -> Any:

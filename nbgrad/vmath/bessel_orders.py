@@ -28,6 +28,7 @@ __all__ = [
     "is_whole",
     "jv",
     "power_over_gamma",
+    "power_series",
     "turn",
     "yn",
     "yv",
@@ -108,9 +109,10 @@ def hankel_terms(v, x, sign):
 
 
 @inline
-def _series(v, x):
-    """J_v(x) for v > -1 by its power series (DLMF 10.2.2), x²/4 at most v + 1 or so."""
-    z = -0.25 * x * x
+def power_series(v, x, sign):
+    """J_v(x) for v > -1 by its power series (DLMF 10.2.2), x²/4 at most v + 1 or so, for the sign -1; for 1 I_v(x)
+    (DLMF 10.25.2), x at most 20 or so."""
+    z = sign * 0.25 * x * x
     total, low, term, k = 1.0, 0.0, 1.0, 0.0
     while abs(term) > 1e-17 * abs(total):
         k += 1.0
@@ -204,7 +206,7 @@ def _start(m, x):
         return bessel.j0(x), bessel.j1(x), bessel.y0(x), bessel.y1(x)
     if x < 2.0:
         y, y1 = _temme(m, x)
-        return _series(m, x), _series(m + 1.0, x), y, y1
+        return power_series(m, x, -1.0), power_series(m + 1.0, x, -1.0), y, y1
     if x < 20.0:
         p, q, p1, q1 = _waves(m, x)
         j, y = _rotated(m, x, p, q)
@@ -254,7 +256,7 @@ def _both(v, x, first, second):
     if x >= 20.0 and x >= 0.5 * v * v:
         return _far(v, x)
     simple = 0.25 * x * x <= v + 1.0 and v >= 1.5
-    j = _series(v, x) if simple and first else math.nan
+    j = power_series(v, x, -1.0) if simple and first else math.nan
     if v > LARGEST_ORDER or (simple and not second):
         return j, math.nan
     m = v - math.floor(v + 0.5)

@@ -22,7 +22,7 @@ from .bessel_orders import (
     inverse_gammas,
     is_odd,
     is_whole,
-    power_over_gamma,
+    power_series,
     turn,
 )
 from .bits import fma, two_sum
@@ -116,19 +116,6 @@ def _grown(y, n, x):
 
 
 @inline
-def _series(v, x):
-    """I_v(x) by its power series, v >= 0 and x <= 20 or so."""
-    z = 0.25 * x * x
-    total, low, term, k = 1.0, 0.0, 1.0, 0.0
-    while term > 1e-17 * total:
-        k += 1.0
-        term *= z / (k * (k + v))
-        total, rest = two_sum(total, term)
-        low += rest
-    return power_over_gamma(v, 0.5 * x) * (total + low)
-
-
-@inline
 def _scaled_i(v, x, scaled):
     """I_v(x) for v >= 0 and x > 0, times ``exp(-x)`` if `scaled`."""
     if v == 0.0:
@@ -136,7 +123,7 @@ def _scaled_i(v, x, scaled):
     if v == 1.0:
         return modified_bessel.i1e(x) if scaled else modified_bessel.i1(x)
     if x <= 20.0 or 0.25 * x * x <= v + 1.0:
-        y = _series(v, x)
+        y = power_series(v, x, 1.0)
         return y * math.exp(-x) if scaled else y
     if x >= v * v:
         even, odd = hankel_terms(v, x, 1.0)

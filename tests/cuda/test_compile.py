@@ -42,12 +42,12 @@ class Memory:
 @pytest.fixture(autouse=True)
 def compiled(monkeypatch, request):
     """The driver, replaced: memory is the host's, and kernels are compiled instead of run; name -> PTX."""
-    texts = {}
+    strings = {}
     capabilities = OLDEST if request.node.originalname == "test_kernels_of" else CAPABILITIES
 
     def compile_only(function, kinds):
         made = ptx(function, kinds, capabilities)
-        for known in (texts, MADE):
+        for known in (strings, MADE):
             known.setdefault(function.__name__, []).extend(made)
         return lambda *arguments: None
 
@@ -62,7 +62,7 @@ def compiled(monkeypatch, request):
     monkeypatch.setattr(driver, "download", lambda number, source: source.array.copy())
     monkeypatch.setattr(driver, "copy", lambda number, source, target: store(number, target, source))
     monkeypatch.setattr(driver, "fill", lambda number, target, size, value: target.array.fill(value))
-    return texts
+    return strings
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -77,7 +77,7 @@ def test_kernels_of(entry, dtype, compiled):
                 outcome(entry, sample, sample.draw(dtype), nb.gpu(0), 1)
             except NBGradError as err:  # what was not computed is zero
                 assert "has a zero on its diagonal" in str(err)
-    every = [text for texts in compiled.values() for text in texts]
+    every = [text for strings in compiled.values() for text in strings]
     assert all(".entry" in text for text in every)
     assert all(f".target sm_{major}{minor}" in text for text in every for major, minor in OLDEST)
 
@@ -100,7 +100,7 @@ def test_compiled_functions(name, dtype, compiled):
     """Arrays are read and written 16 bytes at once, and nothing is in local memory."""
     x = np.zeros((256, 1024), dtype)
     nb.jit(FUNCTIONS[name])(nd.array(x, ctx=nb.gpu(0), dtype=dtype))
-    every = "".join(text for texts in compiled.values() for text in texts)
+    every = "".join(text for strings in compiled.values() for text in strings)
     wide = {"float64": "v2.f64", "float32": "v4.f32", "float16": "v4."}[dtype]
     assert f"ld.global.{wide}" in every
     assert name == "sums" or f"st.global.{wide}" in every
@@ -114,7 +114,7 @@ def test_elementwise_operators(dtype, wide, compiled):
     """16 bytes at once, forward and backward."""
     x = nd.zeros((64, 64), ctx=nb.gpu(0), dtype=dtype)
     nb.elementwise_grad(lambda x: nd.exp(x) * x)(x)
-    every = [text for name, texts in compiled.items() for text in texts if name.startswith(("exp", "multiply"))]
+    every = [text for name, strings in compiled.items() for text in strings if name.startswith(("exp", "multiply"))]
     assert every and all(f"{kind}.global.{wide}" in text for text in every for kind in ("ld", "st"))
     assert not any(".local" in text for text in every)
 
@@ -125,7 +125,7 @@ def test_special_functions(name, compiled):
     x, f = nd.zeros(64, ctx=nb.gpu(0), dtype="float64"), getattr(scipy.special, name)
     order = (2.0,) if f.nin == 2 else ()
     nb.elementwise_grad(lambda x: f(*order, x))(x)
-    every = [text for texts in compiled.values() for text in texts]
+    every = [text for strings in compiled.values() for text in strings]
     assert len(compiled) >= 2 and all(".entry" in text for text in every)
 
 
@@ -138,7 +138,7 @@ def test_strong_zeros_are_selected(dtype, compile_first, compiled):
     compiled.clear()
     (nb.jit(f) if compile_first else f)(x)
     for name in ["map"] if compile_first else ["sqrt_pullback", "log_pullback"]:
-        every = [t for key, texts in (compiled if compile_first else MADE).items() for t in texts if name in key]
+        every = [t for key, strings in (compiled if compile_first else MADE).items() for t in strings if name in key]
         assert every, (name, list(compiled))
         for text in every:
             assert "selp" in text and ".local" not in text
@@ -181,8 +181,8 @@ def test_random_numbers(name, compiled, monkeypatch):
     monkeypatch.setattr(kernels, "_kernels", {})
     random_device._kernel.cache_clear()
     DRAWS[name](shape=(5, 3), ctx=nb.gpu(0))
-    (texts,) = [texts for made, texts in compiled.items() if made.startswith("draw_")]
-    assert len(texts) == len(CAPABILITIES) and not any(".local" in text for text in texts)
+    (strings,) = [strings for made, strings in compiled.items() if made.startswith("draw_")]
+    assert len(strings) == len(CAPABILITIES) and not any(".local" in text for text in strings)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
@@ -193,4 +193,4 @@ def test_sorting(dtype, compiled, monkeypatch):
     nd.sort(nd.zeros((2, 2 * sorting_device.TILE + 1), ctx=nb.gpu(0), dtype=dtype))
     every = [compiled[name] for name in ("_keys", "_sort_tiles", "_merge")]
     assert all(".shared" in text for text in compiled["_sort_tiles"])
-    assert not any(".local" in text for texts in every for text in texts)
+    assert not any(".local" in text for strings in every for text in strings)

@@ -12,6 +12,7 @@ import numpy as np
 
 from ..ir.names import Names
 from .dictionary_states import Held, State
+from .evaluated_once import uncertain_parts
 from .key_strings import chosen, is_get, string_bindings
 from .known_iterables import UNKNOWN, KnownIterables, constant_node
 from .structured_control import with_location
@@ -141,12 +142,16 @@ class DictionaryReads(KnownIterables):
 
     def generic(self, node: Any) -> Any:
         """Read all that is in a node."""
+        later = uncertain_parts(node)
+
+        def done(value: Any) -> Any:
+            if not isinstance(value, ast.AST):
+                return value
+            return self.perhaps(value) if any(value is n for n in later) else self.read(value)
+
         for name in node._fields:
             value = getattr(node, name, None)
-            if isinstance(value, list):
-                setattr(node, name, [self.read(v) if isinstance(v, ast.AST) else v for v in value])
-            elif isinstance(value, ast.AST):
-                setattr(node, name, self.read(value))
+            setattr(node, name, list(map(done, value)) if isinstance(value, list) else done(value))
         return node
 
     def perhaps(self, node: Any) -> Any:
@@ -206,12 +211,6 @@ class DictionaryReads(KnownIterables):
                     return self.read(body if holds else orelse)
                 node.test = self.read(test)
                 node.body, node.orelse = self.perhaps(node.body), self.perhaps(node.orelse)
-                return node
-            case ast.BoolOp(values=[first, *others]):
-                node.values = [self.read(first), *map(self.perhaps, others)]
-                return node
-            case ast.Compare(left, _, [first, *others]):
-                node.left, node.comparators = self.read(left), [self.read(first), *map(self.perhaps, others)]
                 return node
             case ast.ListComp() | ast.GeneratorExp() | ast.DictComp() | ast.SetComp():
                 above = self.certain

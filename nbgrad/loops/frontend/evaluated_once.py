@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any
 
 from .syntax import Transformer
@@ -21,12 +22,10 @@ def uncertain_parts(node: ast.AST) -> list[ast.AST]:
             return [body]
         case ast.Assert(_, message) if message is not None:
             return [message]
-        case (
-            ast.ListComp(generators=[first, *_])
-            | ast.SetComp(generators=[first, *_])
-            | (ast.GeneratorExp(generators=[first, *_]) | ast.DictComp(generators=[first, *_]))
-        ):
-            return [n for n in ast.iter_child_nodes(node) if n is not first]
+        case ast.ListComp() | ast.SetComp() | ast.GeneratorExp() | ast.DictComp():
+            return [n for n in ast.iter_child_nodes(node) if n is not node.generators[0]]
+        case ast.comprehension(ifs=tests):
+            return list(tests)
     return []
 
 
@@ -35,6 +34,7 @@ class EvaluatedOnce(Transformer):
     the statement is in `before`."""
 
     certain = False
+    perhaps: Sequence[ast.AST] = ()  # the uncertain parts of the node whose children are visited
     before: list[ast.stmt]
 
     def uncertain(self, nodes: list[Any]) -> list[Any]:
@@ -44,25 +44,15 @@ class EvaluatedOnce(Transformer):
         self.certain = above
         return done
 
-    def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        node.test = self.visit(node.test)
-        node.body, node.orelse = self.uncertain([node.body, node.orelse])
-        return node
+    def generic_visit(self, node: Any) -> Any:
+        above, self.perhaps = self.perhaps, uncertain_parts(node)
+        done = super().generic_visit(node)
+        self.perhaps = above
+        return done
 
-    def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
-        node.values = [self.visit(node.values[0]), *self.uncertain(node.values[1:])]
-        return node
-
-    def visit_Compare(self, node: ast.Compare) -> ast.AST:
-        node.left = self.visit(node.left)
-        node.comparators = [self.visit(node.comparators[0]), *self.uncertain(node.comparators[1:])]
-        return node
-
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        node.test = self.visit(node.test)
-        (node.msg,) = self.uncertain([node.msg]) if node.msg is not None else [None]
-        return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        (node.body,) = self.uncertain([node.body])
-        return node
+    def _visited(self, node: Any) -> Any:
+        above = self.certain
+        self.certain = above and not any(node is n for n in self.perhaps)
+        done = super()._visited(node)
+        self.certain = above
+        return done

@@ -151,8 +151,6 @@ class _Interpreter(DictionaryReads):
             case ast.AugAssign(target=ast.Subscript(owner, key) as target) if name := self.owner(owner):
                 self.item(name, copy_tree(key))  # which must be there
                 s.value, s.target = self.read(s.value), self.target(target)  # type: ignore[assignment]
-            case ast.Assert(test, message):
-                s.test, s.msg = self.read(test), message and self.perhaps(message)
             case _:
                 self.generic(s)
         flagged, self.after = self.after, []

@@ -9,7 +9,7 @@ import numpy as np
 
 from ... import np as xp
 from ...errors import AttrError, ShapeError
-from ...np.arrays import as_array, ndarray, with_common_dtype
+from ...np.arrays import as_array, ndarray, with_common_float
 from ...np.convolution import backwards, sliding_products
 
 __all__ = ["bordered", "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
@@ -43,12 +43,6 @@ def per_axis(name: str, value: Any, rank: int, what: str) -> list[Any]:
     if len(value) != rank:
         raise ShapeError(f"{name}: {what} has one entry, or one for each of {rank} axes, got {len(value)}")
     return list(value)
-
-
-def _floats(name: str, *values: Any) -> list[ndarray]:
-    """With a common dtype, of floats. (SciPy's results of integers are truncated integers.)"""
-    arrays = with_common_dtype(name, *[as_array(v, name) for v in values])
-    return arrays if arrays[0].dtype.kind == "f" else [a.astype(float) for a in arrays]
 
 
 def _no_output(name: str, output: Any) -> None:
@@ -99,7 +93,7 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: Any = "reflect
     array([2., 4., 4.])
     """
     _no_output("correlate", output)
-    x, w = _floats("correlate", input, weights)
+    x, w = with_common_float("correlate", input, weights)
     return _correlated("correlate", x, w, mode, cval, origin)
 
 
@@ -113,7 +107,7 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: Any = "reflect"
              origin: Any = 0) -> ndarray:  # fmt: skip
     """The same with the weights in reverse order, as ``scipy.ndimage.convolve``; arguments as of :func:`correlate`."""
     _no_output("convolve", output)
-    x, w = _floats("convolve", input, weights)
+    x, w = with_common_float("convolve", input, weights)
     return _correlated("convolve", x, backwards(w), mode, cval, _mirrored("convolve", origin, w.shape))
 
 
@@ -135,7 +129,7 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
         As of :func:`correlate`.
     """
     _no_output("correlate1d", output)
-    x, w = _floats("correlate1d", input, weights)
+    x, w = with_common_float("correlate1d", input, weights)
     return _along("correlate1d", x, w, axis, mode, cval, origin)
 
 
@@ -143,7 +137,7 @@ def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mod
                cval: float = 0.0, origin: int = 0) -> ndarray:  # fmt: skip
     """The same with the weights in reverse order, as ``scipy.ndimage.convolve1d``."""
     _no_output("convolve1d", output)
-    x, w = _floats("convolve1d", input, weights)
+    x, w = with_common_float("convolve1d", input, weights)
     return _along("convolve1d", x, backwards(w), axis, mode, cval, _mirrored("convolve1d", origin, w.shape)[0])
 
 
@@ -191,7 +185,7 @@ def gaussian_filter1d(input: Any, sigma: Any, axis: int = -1, order: int = 0, ou
     array([0.10671464, 0.78657073, 0.10671464])
     """
     _no_output("gaussian_filter1d", output)
-    (x,) = _floats("gaussian_filter1d", input)
+    (x,) = with_common_float("gaussian_filter1d", input)
     weights = _gaussian("gaussian_filter1d", sigma, order, truncate, radius)
     return _along("gaussian_filter1d", x, weights.astype(x.dtype), axis, mode, cval, 0)
 
@@ -234,7 +228,7 @@ def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, 
     """
     name = "gaussian_filter"
     _no_output(name, output)
-    (x,) = _floats(name, input)
+    (x,) = with_common_float(name, input)
     along = list(range(x.ndim)) if axes is None else [axes] if isinstance(axes, int) else list(axes)
     many = [per_axis(name, v, len(along), what) for v, what in
             ((sigma, "sigma"), (order, "order"), (mode, "mode"), (radius, "radius"))]  # fmt: skip
@@ -266,7 +260,7 @@ def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "r
     output, mode, cval, origin
         As of :func:`correlate`.
     """
-    (x,) = _floats("uniform_filter", input)
+    (x,) = with_common_float("uniform_filter", input)
     along = list(range(x.ndim)) if axes is None else [axes] if isinstance(axes, int) else list(axes)
     many = [per_axis("uniform_filter", v, len(along), what) for v, what in
             ((size, "size"), (mode, "mode"), (origin, "origin"))]  # fmt: skip
@@ -277,7 +271,7 @@ def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "r
 
 def _slopes(name: str, weights: list[int], input: Any, axis: int, output: Any, mode: Any, cval: float) -> ndarray:
     _no_output(name, output)
-    (x,) = _floats(name, input)
+    (x,) = with_common_float(name, input)
     modes = per_axis(name, mode, x.ndim, "mode")
     k = axis % x.ndim
     found = correlate1d(x, [-1, 0, 1], k, None, modes[k], cval)
@@ -299,7 +293,7 @@ def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect
 
 def _total(name: str, input: Any, mode: Any, part: Callable[[ndarray, int, str], ndarray]) -> ndarray:
     """The sum of a filter along each axis."""
-    (x,) = _floats(name, input)
+    (x,) = with_common_float(name, input)
     found = xp.zeros_like(x)
     for k, one in enumerate(per_axis(name, mode, x.ndim, "mode")):
         found = found + part(x, k, one)

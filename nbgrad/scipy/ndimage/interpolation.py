@@ -16,7 +16,7 @@ import numpy as np
 from ... import np as xp
 from ...errors import AttrError, ShapeError
 from ...kernels.feedback import feedback
-from ...np.arrays import as_array, ndarray
+from ...np.arrays import ndarray, with_common_float
 from .filters import bordered
 
 __all__ = ["affine_transform", "map_coordinates", "shift", "zoom"]
@@ -62,7 +62,7 @@ def map_coordinates(input: Any, coordinates: Any, output: Any = None, order: int
     array([ 5., 25.])
     """
     name = "map_coordinates"
-    x, places = _floats(name, input), _floats(name, coordinates)
+    (x,), (places,) = with_common_float(name, input), with_common_float(name, coordinates)
     if output is not None:
         raise AttrError(f"{name}: output is not supported; assign the result, and convert it with astype")
     if order not in (0, 1, 3):
@@ -87,11 +87,6 @@ def map_coordinates(input: Any, coordinates: Any, output: Any = None, order: int
         at = [xp.clip(t, 0, n - 1) for t, n in zip(at, x.shape, strict=True)]
     found = _weighted(x, at, order, mode, cval)
     return found if outside is None else xp.where(outside, cval, found)
-
-
-def _floats(name: str, value: Any) -> ndarray:
-    x = as_array(value, name)
-    return x if x.dtype.kind == "f" else x.astype(float)
 
 
 def _any(flags: Sequence[Any]) -> Any:
@@ -176,7 +171,7 @@ def shift(input: Any, shift: Any, output: Any = None, order: int = 3, mode: str 
     output, order, mode, cval, prefilter
         As of :func:`map_coordinates`.
     """
-    x, by = _floats("shift", input), _floats("shift", shift)
+    (x,), (by,) = with_common_float("shift", input), with_common_float("shift", shift)
     if by.ndim and by.shape != (x.ndim,):
         raise ShapeError(f"shift: one number, or one for each of {x.ndim} axes, is expected, got the shape {by.shape}")
     by = xp.reshape(by, (-1,) + (1,) * x.ndim)
@@ -195,7 +190,7 @@ def zoom(input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = 
     output, order, mode, cval, prefilter
         As of :func:`map_coordinates`.
     """
-    x = _floats("zoom", input)
+    (x,) = with_common_float("zoom", input)
     factors = np.broadcast_to(np.asarray(zoom, float), (x.ndim,))
     shape = [round(n * float(z)) for n, z in zip(x.shape, factors, strict=True)]
     ratios = [(n - 1) / (m - 1) if m > 1 else 1.0 for n, m in zip(x.shape, shape, strict=True)]
@@ -222,7 +217,7 @@ def affine_transform(input: Any, matrix: Any, offset: Any = 0.0, output_shape: A
     output, order, mode, cval, prefilter
         As of :func:`map_coordinates`.
     """
-    x, m, by = (_floats("affine_transform", v) for v in (input, matrix, offset))
+    (x,), (m,), (by,) = (with_common_float("affine_transform", v) for v in (input, matrix, offset))
     r = x.ndim
     if m.shape in ((r + 1, r + 1), (r, r + 1)):
         m, by = m[:r, :r], m[:r, r]

@@ -8,7 +8,7 @@ import numpy as np
 
 from ... import np as xp
 from ...errors import AttrError, ShapeError
-from ...np.arrays import as_array, ndarray
+from ...np.arrays import ndarray, with_common_float
 
 __all__ = ["center_of_mass", "mean", "sum_labels"]
 
@@ -52,11 +52,6 @@ def _parts(name: str, x: ndarray, labels: Any, index: Any) -> _Parts:
     return _Parts(places, at[places], max(values.size, 1), asked.reshape(np.shape(index)))
 
 
-def _floats(name: str, input: Any) -> ndarray:
-    x = as_array(input, name)
-    return x if x.dtype.kind == "f" else x.astype(float)
-
-
 def sum_labels(input: Any, labels: Any = None, index: Any = None) -> ndarray:
     """The sums of the elements with each label, as ``scipy.ndimage.sum_labels``.
 
@@ -79,14 +74,14 @@ def sum_labels(input: Any, labels: Any = None, index: Any = None) -> ndarray:
     >>> ndimage.sum_labels([1.0, 2.0, 4.0], [1, 2, 2], [1, 2])
     array([1., 6.])
     """
-    x = _floats("sum_labels", input)
+    (x,) = with_common_float("sum_labels", input)
     return _parts("sum_labels", x, labels, index).sums(xp.ravel(x))
 
 
 def mean(input: Any, labels: Any = None, index: Any = None) -> ndarray:
     """The means of the elements with each label, as ``scipy.ndimage.mean``; arguments as of :func:`sum_labels`. NaN for
     a label without elements."""
-    x = _floats("mean", input)
+    (x,) = with_common_float("mean", input)
     parts = _parts("mean", x, labels, index)
     sizes = parts.sizes()
     return parts.sums(xp.ravel(x)) / np.where(sizes > 0, sizes, np.nan)
@@ -106,7 +101,7 @@ def center_of_mass(input: Any, labels: Any = None, index: Any = None) -> Any:
     tuple of 0-d ndarray, or list of such tuples
         One number for each axis, in elements.
     """
-    x = _floats("center_of_mass", input)
+    (x,) = with_common_float("center_of_mass", input)
     parts = _parts("center_of_mass", x, labels, index)
     flat = xp.ravel(x)
     total = parts.sums(flat)

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import np as xp
 from ...errors import AttrError, ShapeError
-from ...np.arrays import as_array, ndarray, with_common_dtype
+from ...np.arrays import as_array, ndarray, with_common_dtype, with_common_float
 from ...np.convolution import backwards, part_of_convolution
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", "oaconvolve", "upfirdn"]
@@ -130,7 +130,7 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1) -> ndarr
     axis : int
         That of `x` along which it is filtered.
     """
-    h, x = _floats("upfirdn", h, x)
+    h, x = with_common_float("upfirdn", h, x)
     if up < 1 or down < 1 or h.ndim != 1:
         raise AttrError(f"upfirdn: a vector h and up, down >= 1 are expected, got {h.shape}, {up} and {down}")
     x = xp.moveaxis(x, axis, -1)
@@ -149,11 +149,6 @@ def _operands(name: str, in1: Any, in2: Any) -> tuple[ndarray, ndarray]:
     if x.ndim != w.ndim:
         raise ShapeError(f"{name}: arrays of one rank are expected, got the shapes {x.shape} and {w.shape}")
     return x, w
-
-
-def _floats(name: str, *values: Any) -> list[ndarray]:
-    arrays = with_common_dtype(name, *[as_array(v, name) for v in values])
-    return arrays if arrays[0].dtype.kind == "f" else [a.astype(float) for a in arrays]
 
 
 def _swapped(x: ndarray, w: ndarray, name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from ... import np as xp
 from ...errors import AttrError, ShapeError
 from ...kernels.feedback import feedback
-from ...np.arrays import as_array, ndarray, with_common_dtype
+from ...np.arrays import as_array, ndarray, with_common_dtype, with_common_float
 from ...np.convolution import convolve, sliding_products
 
 __all__ = ["deconvolve", "filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi", "sosfiltfilt"]
@@ -60,8 +60,7 @@ def _last(state: Any, axis: int) -> ndarray:
 
 
 def _operands(name: str, b: Any, a: Any, x: Any) -> list[ndarray]:
-    arrays = with_common_dtype(name, *[as_array(v, name) for v in (b, a, x)])
-    arrays = arrays if arrays[0].dtype.kind == "f" else [v.astype(float) for v in arrays]
+    arrays = with_common_float(name, b, a, x)
     weights, back = (xp.atleast_1d(v) for v in arrays[:2])
     if weights.ndim > 1 or back.ndim > 1 or not (weights.size and back.size):
         raise ShapeError(f"{name}: b and a are vectors, got the shapes {weights.shape} and {back.shape}")
@@ -202,8 +201,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", p
     if numbers is not None:
         taps -= min(int((numbers[:, 2] == 0).sum()), int((numbers[:, 5] == 0).sum()))
     states = sosfilt_zi(sections)
-    data = as_array(x, "sosfiltfilt")
-    data = data if data.dtype.kind == "f" else data.astype(float)
+    (data,) = with_common_float("sosfiltfilt", x)
 
     def run(part: ndarray, start: ndarray) -> ndarray:
         shape = (sections.shape[0], *(1,) * (part.ndim - 1), 2)

@@ -10,7 +10,7 @@ import scipy.signal
 
 from ... import np as xp
 from ...errors import AttrError, ShapeError
-from ...np.arrays import as_array, ndarray
+from ...np.arrays import ndarray, with_common_float
 from ..ndimage.filters import convolve1d
 
 __all__ = ["detrend", "savgol_filter"]
@@ -38,8 +38,7 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
     cval : float
         The elements beyond the ends, for "constant".
     """
-    data = as_array(x, "savgol_filter")
-    data = data if data.dtype.kind == "f" else data.astype(float)
+    (data,) = with_common_float("savgol_filter", x)
     coefficients = scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
     if mode != "interp":
         return convolve1d(data, coefficients, axis, mode=mode, cval=cval)
@@ -70,8 +69,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     bp : int or sequence of int
         Where a new line begins.
     """
-    x = as_array(data, "detrend")
-    x = x if x.dtype.kind == "f" else x.astype(float)
+    (x,) = with_common_float("detrend", data)
     if type in ("constant", "c"):
         return x - xp.mean(x, axis, keepdims=True)
     if type not in ("linear", "l"):
