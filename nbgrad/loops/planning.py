@@ -34,6 +34,7 @@ from .ir.terms import Term, Variable, reads
 from .transforms.common_subexpressions import name_expensive_values
 from .transforms.counted_loops import count_loops
 from .transforms.if_conversion import convert_branches
+from .transforms.loop_interchange import interchange_loops
 from .transforms.matrix_products import isolate_products
 from .transforms.privatization import privatize_arrays, rename_private_scalars
 from .transforms.relaxations import branch_on_relaxations
@@ -59,6 +60,7 @@ def _prepare(f: Function, wrt: set[str]) -> None:
     run_pass(Pass.COUNTED_LOOPS, count_loops, f)
     run_pass(Pass.RENAMING, rename_reassigned, f)  # sums of several loops may have one name
     run_pass(Pass.MATRIX_PRODUCTS, isolate_products, f)
+    run_pass(Pass.LOOP_INTERCHANGE, interchange_loops, f)
     rename_private_scalars(f)
     checked(f, "privatization of scalars")
     run_pass(Pass.PRIVATIZATION, privatize_arrays, f)

@@ -10,18 +10,51 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 from ..ir.affine import distance, is_length, offset, plus
 from ..ir.linear_inequalities import Form, System, is_infeasible, less_or_equal, linear, system, test_forms
-from ..ir.statements import Alloc, Assign, Block, Function, Grow, If, Loop, Statement, Store, Swap, walk, writes
-from ..ir.terms import Length, Term, Variable
+from ..ir.statements import (
+    Alloc,
+    Assign,
+    Block,
+    Function,
+    Grow,
+    If,
+    Loop,
+    Statement,
+    Store,
+    Swap,
+    terms_of,
+    walk,
+    writes,
+)
+from ..ir.terms import Element, Length, Term, Variable, subterms
 from ..ir.type_inference import kind_of
 
-__all__ = ["DependenceTests"]
+__all__ = ["DependenceTests", "ElementAccess", "element_accesses"]
 
 #: The index of an element, with a term for each axis.
 Index = tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class ElementAccess:
+    """An element that a statement accesses, and whether it writes there."""
+
+    statement: Statement
+    array: str
+    index: Index
+    writes: bool
+
+
+def element_accesses(s: Statement) -> list[ElementAccess]:
+    """The elements that a statement accesses, without the blocks in it."""
+    written = [ElementAccess(s, s.array, s.index, True)] if isinstance(s, Store) else []
+    read = [e for e in subterms(*terms_of(s)) if isinstance(e, Element)]
+    return [*written, *(ElementAccess(s, e.array, e.index, False) for e in read)]
+
 
 _ORDERS = ("first", "later"), ("later", "first")
 
@@ -93,29 +126,54 @@ class DependenceTests:
         If `itself` is true, a statement precedes itself in the same iteration. For the loops in `outer`, which are
         around both, it is the same iteration.
         """
-        around, around_later = self.enclosing[first], self.enclosing[later]
-        one, other = _prefixed_variables(around, "first "), _prefixed_variables(around_later, "later ")
-        same = {p.index: p.index for p in outer if p.index}
-        one, other = one | same, other | same
-        from_tests = [form for s, names in ((first, one), (later, other)) for test, holds in self.tests[s]
-                for form in self._test_constraints(test, holds, names)]  # fmt: skip
-        known = self._equality_constraints(index, around, one, later_index, around_later, other, from_tests)
+        known = self._common_element(first, index, later, later_index, outer)
         if known is None:
             return False
         if is_infeasible(known):
             return True
-        common = [a for a, b in zip(around, around_later, strict=False) if a is b]
+        common = [a for a, b in zip(self.enclosing[first], self.enclosing[later], strict=False) if a is b]
         for loop in common[len(outer) :]:
             step = _constant_step(loop)
             if not step:
                 return False
-            a, b = {f"first {loop.index}": 1}, {f"later {loop.index}": 1}
+            a, b = _first(loop), _later(loop)
             before, after = (a, b) if step > 0 else (b, a)
             if not is_infeasible(known, less_or_equal(before, after, 1)):
                 return False
             known |= system([less_or_equal(a, b), less_or_equal(b, a)])
         ordered = self.program_order[first] < self.program_order[later] or itself
         return not ordered or is_infeasible(known)
+
+    def never_meet(
+        self,
+        first: Statement,
+        index: Index,
+        later: Statement,
+        later_index: Index,
+        outer: tuple[Loop, ...],
+        less: Iterable[tuple[Loop, Loop]],
+        greater: Iterable[tuple[Loop, Loop]],
+    ) -> bool:
+        """Whether no iterations exist in which `first` accesses the same element at `index` as `later` at
+        `later_index`, the same ones of the loops in `outer`, where for all pairs in `less` the variable of the first
+        loop around `first` is less than that of the second one around `later`, and greater for those in `greater`.
+        """
+        known = self._common_element(first, index, later, later_index, outer)
+        forms = [less_or_equal(_first(a), _later(b), 1) for a, b in less]
+        forms += [less_or_equal(_later(b), _first(a), 1) for a, b in greater]
+        return known is not None and is_infeasible(known, *forms)
+
+    def _common_element(
+        self, first: Statement, index: Index, later: Statement, later_index: Index, outer: tuple[Loop, ...]
+    ) -> System | None:
+        """What is known of iterations in which two statements access one element; None if that is nothing."""
+        around, around_later = self.enclosing[first], self.enclosing[later]
+        one, other = _prefixed_variables(around, "first "), _prefixed_variables(around_later, "later ")
+        same = {p.index: p.index for p in outer if p.index}
+        one, other = one | same, other | same
+        from_tests = [form for s, names in ((first, one), (later, other)) for test, holds in self.tests[s]
+                for form in self._test_constraints(test, holds, names)]  # fmt: skip
+        return self._equality_constraints(index, around, one, later_index, around_later, other, from_tests)
 
     def index_in_range(self, s: Statement, array: str, index: Index) -> bool:
         """Whether an index is provably in range at `s`."""
@@ -354,6 +412,16 @@ def _dependence_distance(loop: Loop, pairs: list[tuple[Term, Term]]) -> int | No
         if base is other is Variable(loop.index):
             return (p - q) * (1 if step > 0 else -1)
     return None
+
+
+def _first(loop: Loop) -> Form:
+    """The variable of a loop around the first of two statements."""
+    return {f"first {loop.index}": 1}
+
+
+def _later(loop: Loop) -> Form:
+    """The variable of a loop around the later one."""
+    return {f"later {loop.index}": 1}
 
 
 def _prefixed_variables(loops: tuple[Loop, ...], which: str) -> dict[str, str]:

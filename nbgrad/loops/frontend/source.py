@@ -56,6 +56,7 @@ from .syntax import all_names, bound_to, copy_tree, subtrees, too_deep
 from .tables import Tables
 from .tuple_arguments import Keys, StaticArgument
 from .unset_names import SettingBranchFirst
+from .warning_contexts import WarningContexts
 
 __all__ = ["Source", "source_of"]
 
@@ -124,6 +125,7 @@ class Source:
         self.outer_values = {**vars(builtins), **plain.__globals__, **captured}
         self.outer_values |= take_imports(self, node, str(plain.__globals__.get("__package__") or ""))
         self.outer_attributes: dict[tuple[str, ...], object] = {}
+        node = WarningContexts(self).visit(node)
         instances = MadeInstances(self)
         node = instances.visit(node)
         self.method_snapshots = instances.snapshots

@@ -46,7 +46,8 @@ _OPERATORS = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.Pow, ast.Mod, ast.FloorDi
               ast.Or, ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq, ast.MatMult, ast.BitAnd, ast.BitOr,
               ast.BitXor, ast.Invert, ast.LShift, ast.RShift)  # fmt: skip
 _INSTEAD = {
-    ast.With: "leave it to the caller",
+    ast.With: "leave it to the caller (of contexts there are np.errstate that ignores or warns, and "
+    "warnings.catch_warnings())",
     ast.List: "use np.array([...]), or fill an array in a loop",
     ast.Dict: "use arrays or separate arguments",
     ast.Set: "use an array",

@@ -213,7 +213,7 @@ def as_product(loop: Loop) -> Product | None:
     while len(loops[-1].body) == 1 and isinstance(loops[-1].body[0], Loop):
         loops.append(loops[-1].body[0])
     (core,) = loops[-1].body if len(loops[-1].body) == 1 else (None,)
-    if len(loops) != 3 or not isinstance(core, Store) or not all(map(_counts_up, loops)):
+    if len(loops) != 3 or not isinstance(core, Store) or not all(p.counts_up for p in loops):
         return None
     found = accumulated(core.target, core.value)
     parts = found and factors(found[1], {p.index for p in loops})
@@ -235,11 +235,6 @@ def with_roles(ranges: Sequence[Range], target: Element, parts: Factors) -> Prod
     if rows is None or columns is None or inner is None or rows.name not in left:
         return None
     return Product(rows, inner, columns, target, parts)
-
-
-def _counts_up(loop: Loop) -> bool:
-    special = loop.parallel or loop.exit_flag or loop.trip_counter or loop.values_before_loop
-    return bool(loop.index) and loop.step is ONE and not special
 
 
 def matrix(element: Element, row: Range, column: Range) -> str | None:

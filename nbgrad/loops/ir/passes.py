@@ -32,6 +32,7 @@ class Pass(Enum):
     # On the function, before it is differentiated.
     COUNTED_LOOPS = "counted loops"
     MATRIX_PRODUCTS = "products of matrices"
+    LOOP_INTERCHANGE = "loop interchange"
     PRIVATIZATION = "privatization of arrays"
     SELECTION_SINKING = "sinking of selections"
     IF_CONVERSION = "if-conversion"

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...core.source_text import constant_source
-from .terms import Element, Length, Term, reads
+from .terms import ONE, Element, Length, Term, reads
 
 if TYPE_CHECKING:
     from ..custom_rules import Rule
@@ -238,6 +238,12 @@ class Loop(Statement):
     target: str = ""
     over_elements: bool = False
     product: bool = False
+
+    @property
+    def counts_up(self) -> bool:
+        """Whether it is serial, over a range with step 1, and has no other end, counter or saved values."""
+        special = self.parallel or self.exit_flag or self.trip_counter or self.values_before_loop
+        return bool(self.index) and self.step is ONE and not special
 
 
 Block = list[Statement]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 
-from ..analysis.dependence import DependenceTests, Index
+from ..analysis.dependence import DependenceTests, element_accesses
 from ..ir.matrix_products import accumulated, factors
 from ..ir.statements import (
     Assign,
@@ -21,7 +21,6 @@ from ..ir.statements import (
     Store,
     enclosing_loops,
     mentions,
-    terms_of,
     walk,
 )
 from ..ir.terms import Binary, Element, Term, Unary, Variable, elements_in, reads, subterms
@@ -123,11 +122,11 @@ def _in_order(
 def _may_precede(first: Statement, later: Statement, tests: DependenceTests, outer: tuple[Loop, ...]) -> bool:
     """Whether an iteration of one statement may access an element before one of another accesses it, and one of them
     writes it, in the same iteration of the `outer` loops."""
-    for array, index, writing in _accesses(first):
-        for other, other_index, also_writing in _accesses(later):
-            if array != other or not (writing or also_writing) or _commute(first, later, array):
+    for a in element_accesses(first):
+        for b in element_accesses(later):
+            if a.array != b.array or not (a.writes or b.writes) or _commute(first, later, a.array):
                 continue
-            if array in tests.swapped or not tests.never_precedes(first, index, later, other_index, outer=outer):
+            if a.array in tests.swapped or not tests.never_precedes(first, a.index, later, b.index, outer=outer):
                 return True
     return False
 
@@ -139,13 +138,6 @@ def _commute(a: Statement, b: Statement, array: str) -> bool:
 
 def _reads_once(s: Store) -> bool:
     return len(elements_in(s.value, s.array)) == 1
-
-
-def _accesses(s: Statement) -> list[tuple[str, Index, bool]]:
-    """The arrays whose elements a statement accesses, with the indices, and whether it writes there."""
-    own = [(s.array, s.index, True)] if isinstance(s, Store) else []
-    read = [e for t in terms_of(s) for e in subterms(t) if isinstance(e, Element)]
-    return [*own, *((e.array, e.index, False) for e in read)]
 
 
 def _only(loop: Loop, kept: set[Statement]) -> Loop:

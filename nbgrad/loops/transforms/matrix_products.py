@@ -79,7 +79,7 @@ def _rewrite(f: Function, block: Block, around: tuple[Loop, ...]) -> None:
 def _isolated(f: Function, loop: Loop, around: tuple[Loop, ...]) -> Block | None:
     """The statements that replace a loop; None if it is no product of matrices."""
     nest = _nest(f, loop)
-    if nest is None or not all(_plain(p) for p in nest.loops):
+    if nest is None or not all(p.counts_up and not p.product for p in nest.loops):
         return None
     changing = written_in(loop)
     if any(reads(p.start, p.stop) & changing for p in box(ranges_of(nest.loops))):
@@ -182,11 +182,6 @@ def _copies(f: Function, nest: Nest, own: Nest) -> Block:
         shape = Length(e.array, 0), Length(e.array, 1)
         f.body.insert(at, Alloc(copied.array, shape, DTYPES["float"], "", "float"))
     return loops
-
-
-def _plain(loop: Loop) -> bool:
-    special = loop.exit_flag or loop.trip_counter or loop.values_before_loop or loop.parallel or loop.product
-    return bool(loop.index) and loop.step is ONE and not special
 
 
 def _nest(f: Function, loop: Loop) -> Nest | None:
@@ -315,7 +310,7 @@ def _axis(index: tuple[Term, ...], loop: Loop) -> int | None:
 def _only_about(s: Statement, target: Element, axes: list[int | None]) -> bool:
     """Whether a statement only stores into the array of `target`, at its indices along some axes."""
     if isinstance(s, Loop):
-        return _plain(s) and all(_only_about(t, target, axes) for t in s.body)
+        return s.counts_up and all(_only_about(t, target, axes) for t in s.body)
     if not isinstance(s, Store) or s.array != target.array or None in axes:
         return False
     indices = [s.index, *(i for t in (*s.index, s.value) for i in elements_in(t, target.array))]
