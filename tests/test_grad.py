@@ -246,7 +246,9 @@ def test_backward_frees_what_it_has_used(no_collector):
 # Copies of arrays outside the tape.
 
 
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool"])
+@pytest.mark.parametrize(
+    "dtype", ["float16", "float32", "float64", "uint8", "int8", "int16", "int32", "int64", "uint64", "bool"]
+)
 @pytest.mark.parametrize("shape", [(), (0, 2), (2, 3)])
 def test_pickle_and_deepcopy_drop_marks(dtype, shape):
     x = nd.ones(shape, dtype=dtype, ctx=nb.cpu(1))

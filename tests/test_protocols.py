@@ -12,7 +12,20 @@ from nbgrad import NBGradError, autograd, nd
 
 # DLPack.
 
-DTYPES = ["float16", "float32", "float64", "uint8", "int8", "int32", "int64", "bool"]
+DTYPES = [
+    "float16",
+    "float32",
+    "float64",
+    "uint8",
+    "int8",
+    "uint16",
+    "int16",
+    "uint32",
+    "int32",
+    "uint64",
+    "int64",
+    "bool",
+]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -135,7 +148,7 @@ def test_dlpack_refuses():
     if not nb.num_gpus():
         with pytest.raises(NBGradError, match=r"gpu\(0\) is not available"):
             nd.from_dlpack(Gpu())
-    for given in (3, [1, 2], None, "text", np.ones(2, complex), np.ones(2, "int16"), np.array(["a"])):
+    for given in (3, [1, 2], None, "text", np.ones(2, complex), np.ones(2, "M8[s]"), np.array(["a"])):
         with pytest.raises(TypeError, match="from_dlpack"):
             nd.from_dlpack(given)
     for function in (nd.to_dlpack_for_read, nd.to_dlpack_for_write):

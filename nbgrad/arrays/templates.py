@@ -23,7 +23,7 @@ from ..backends.cuda import vectors
 from ..backends.cuda.kernels import device_kernel, elementwise_entry
 from ..backends.numba import casts
 from ..backends.numba.compile import Kernel, generate
-from ..core.dtypes import DType
+from ..core.dtypes import DType, uint64
 from ..ir.expr import Expr, free_variables
 from ..ir.expr_source import emit
 
@@ -57,22 +57,28 @@ class Output(NamedTuple):
     mode: str = WRITE
 
 
+#: How floats become integers: those of 32 bits and less by int32, as in C, but for uint32, which has more numbers.
+_FROM_FLOAT = {"int64": "float_to_int64", "uint32": "float_to_int64", "uint64": "float_to_uint64"}
 _HELPERS = {name: getattr(casts, name) for name in casts.__all__} | {"np": np}
 
 
 def compute_type(inputs: Sequence[Input], outputs: Sequence[Output]) -> str:
-    """The dtype that the kernel computes in: the widest float among the operands (float32 for float16), else int64."""
-    widths = [x.dtype.compute for x in inputs if x.dtype.is_float]
-    if not inputs:
-        widths = [y.dtype.compute for y in outputs if y.dtype.is_float]
-    return max(widths) if widths else "int64"  # "float64" > "float32"
+    """The dtype that the kernel computes in: the widest float among the operands (float32 for float16), else int64, or
+    uint64 if one of them is."""
+    operands = [x.dtype for x in inputs or outputs]
+    widths = [d.compute for d in operands if d.is_float]
+    if widths:
+        return max(widths)  # "float64" > "float32"
+    return "uint64" if uint64 in operands else "int64"
 
 
-def load(dtype: DType, code: str) -> str:
-    """Code for the element `code` of an array of `dtype`, converted for computing."""
+def load(dtype: DType, code: str, compute: str = "int64") -> str:
+    """Code for the element `code` of an array of `dtype`, converted for computing in `compute`."""
     if dtype.name == "float16":
         return f"half_to_float({code})"
-    return code if dtype.is_float else f"np.int64({code})"
+    if dtype.is_float:
+        return code
+    return f"np.uint64({code})" if dtype is uint64 or compute == "uint64" else f"np.int64({code})"
 
 
 def store(dtype: DType, code: str, compute: str) -> str:
@@ -81,9 +87,9 @@ def store(dtype: DType, code: str, compute: str) -> str:
         return f"float_to_half(np.float32({code}))"
     if dtype.name == "bool":
         return f"({code} != 0)"
-    if not dtype.is_float and compute != "int64":
-        return f"float_to_int64({code})" if dtype.name == "int64" else f"float_to_int32({code})"
-    return code
+    if dtype.is_float or "float" not in compute:
+        return code
+    return f"{_FROM_FLOAT.get(dtype.name, 'float_to_int32')}({code})"
 
 
 def elementwise(
@@ -143,7 +149,7 @@ class _Loop:
     def read(self, x: Input, index: str) -> str:
         """The statement that loads an element of an operand."""
         source = self.outs[x.output] if x.motion == IN_PLACE else x.name
-        return f"v_{x.name} = " + load(x.dtype, f"{source}[{index}]")
+        return f"v_{x.name} = " + load(x.dtype, f"{source}[{index}]", self.compute)
 
     def _vectors(self, n: int) -> list[str]:
         """The statements for vector number `i`, of `n` elements."""
@@ -156,10 +162,10 @@ class _Loop:
             for x in self.inputs:
                 if x.name in self.used and x.motion != HOLD:
                     source = self.outs[x.output] if x.motion == IN_PLACE else x.name
-                    lines.append(f"v_{x.name} = {load(x.dtype, f'w_{source}[{k}]')}")
+                    lines.append(f"v_{x.name} = {load(x.dtype, f'w_{source}[{k}]', self.compute)}")
             lines += self.body
             for out, y, result in zip(self.outs, self.outputs, self.results, strict=True):
-                value = result if y.mode == WRITE else f"{load(y.dtype, f'w_{out}[{k}]')} + {result}"
+                value = result if y.mode == WRITE else f"{load(y.dtype, f'w_{out}[{k}]', self.compute)} + {result}"
                 stored = store(y.dtype, value, self.compute)
                 lines.append(f"{out}_{k} = np.{y.dtype.storage.name}({stored})")
         return [*lines, *(f"put{n}({out}, i, ({', '.join(f'{out}_{k}' for k in range(n))}))" for out in self.outs)]
@@ -168,7 +174,7 @@ class _Loop:
         """The statements that compute and store the element `at` of the results."""
         lines = list(self.body)
         for out, y, result in zip(self.outs, self.outputs, self.results, strict=True):
-            value = result if y.mode == WRITE else f"{load(y.dtype, f'{out}[{at}]')} + {result}"
+            value = result if y.mode == WRITE else f"{load(y.dtype, f'{out}[{at}]', self.compute)} + {result}"
             lines.append(f"{out}[{at}] = " + store(y.dtype, value, self.compute))
         return lines
 

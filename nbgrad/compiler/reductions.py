@@ -15,24 +15,31 @@ class Reduction(NamedTuple):
 
     Attributes
     ----------
-    first, first_integer : str
-        What it begins with, among floats and among integers.
+    first : dict
+        What it begins with, by the type that totals have; of all floats, of "float".
     both : str
         Code that combines two values.
     both_on_device : str
         The same where there are no intrinsics of LLVM.
     """
 
-    first: str
-    first_integer: str
+    first: dict[str, str]
     both: str
     both_on_device: str
 
 
 REDUCTIONS = {
-    "sum": Reduction("0", "0", "{0} + {1}", "{0} + {1}"),
-    "max": Reduction("-np.inf", f"{-(2**63) + 1}", "greater({0}, {1})", "{0} if {0} >= {1} or {0} != {0} else {1}"),
-    "min": Reduction("np.inf", f"{2**63 - 1}", "smaller({0}, {1})", "{0} if {0} <= {1} or {0} != {0} else {1}"),
+    "sum": Reduction({"float": "0", "int64": "0", "uint64": "0"}, "{0} + {1}", "{0} + {1}"),
+    "max": Reduction(
+        {"float": "-np.inf", "int64": f"{-(2**63) + 1}", "uint64": "0"},
+        "greater({0}, {1})",
+        "{0} if {0} >= {1} or {0} != {0} else {1}",
+    ),
+    "min": Reduction(
+        {"float": "np.inf", "int64": f"{2**63 - 1}", "uint64": f"{2**64 - 1}"},
+        "smaller({0}, {1})",
+        "{0} if {0} <= {1} or {0} != {0} else {1}",
+    ),
 }
 
 
@@ -43,8 +50,8 @@ def accumulation_type(how: str, dtype: DType) -> str:
 
 def identity(how: str, compute: str) -> str:
     """Code for what a reduction begins with, in the type `compute`."""
-    reduction = REDUCTIONS[how]
-    return f"np.{compute}({reduction.first_integer if compute == 'int64' else reduction.first})"
+    first = REDUCTIONS[how].first
+    return f"np.{compute}({first.get(compute, first['float'])})"
 
 
 def combined(how: str, a: str, b: str, reorder: bool = False) -> str:

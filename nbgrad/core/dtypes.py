@@ -68,10 +68,14 @@ float64 = DType("float64", "float64", "float64", 2)
 bool_ = DType("bool", "bool", "boolean", 0)
 uint8 = DType("uint8", "uint8", "uint8", 1)
 int8 = DType("int8", "int8", "int8", 1)
-int32 = DType("int32", "int32", "int32", 2)
-int64 = DType("int64", "int64", "int64", 3)
+uint16 = DType("uint16", "uint16", "uint16", 2)
+int16 = DType("int16", "int16", "int16", 2)
+uint32 = DType("uint32", "uint32", "uint32", 3)
+int32 = DType("int32", "int32", "int32", 3)
+uint64 = DType("uint64", "uint64", "uint64", 4)
+int64 = DType("int64", "int64", "int64", 4)
 
-ALL = (float16, float32, float64, bool_, uint8, int8, int32, int64)
+ALL = (float16, float32, float64, bool_, uint8, int8, uint16, int16, uint32, int32, uint64, int64)
 FLOATS = ALL[:3]
 _by_name = {d.name: d for d in ALL}
 _lookup: dict = {
@@ -185,13 +189,11 @@ def _promote(a: DType, b: DType) -> DType:
         if a.is_float and b.is_float:
             return a if a.rank >= b.rank else b
         return a if a.is_float else b
-    return _by_name.get(
-        np.promote_types(a.np, b.np).name, int32
-    )  # uint8 with int8 is int16 in NumPy: the next supported one
+    return _by_name[np.promote_types(a.np, b.np).name]
 
 
 _promotion = {(a, b): _promote(a, b) for a in ALL for b in ALL}
-_numpy_promotion = {(a, b): _by_name.get(np.promote_types(a.np, b.np).name, int32) for a in ALL for b in ALL}
+_numpy_promotion = {(a, b): _by_name[np.promote_types(a.np, b.np).name] for a in ALL for b in ALL}
 
 
 def numpy_promote(a: DType, b: DType) -> DType:

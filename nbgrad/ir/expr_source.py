@@ -78,7 +78,7 @@ def expression_code(
         elif node.fn is None:
             code[node] = constant(literal(node.value, cast))  # type: ignore[arg-type]
         else:
-            template = node.fn.integer if cast == "np.int64" else node.fn.template
+            template = node.fn.integer if cast in ("np.int64", "np.uint64") else node.fn.template
             helpers.update(node.fn.helpers)
             code[node] = local(template.format(*(code[a] for a in node.args)))
     return [code[e] for e in outputs]

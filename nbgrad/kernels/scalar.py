@@ -88,8 +88,8 @@ def _power_partials(x: Expr, p: Expr, y: Expr):
 def int_power(base, exponent):
     """base**exponent of integers, wrapping; for a negative exponent what truncating the quotient gives."""
     if exponent < 0:
-        return base ** (exponent & 1) if base == 1 or base == -1 else np.int64(0)
-    result = np.int64(1)
+        return base ** (exponent & 1) if base == 1 or base == -1 else type(base)(0)
+    result = type(base)(1)
     while exponent > 0:
         if exponent & 1:
             result *= base

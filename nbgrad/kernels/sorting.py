@@ -350,7 +350,7 @@ def searchsorted(a, v, side="left"):
         raise AttrError(f"searchsorted: side must be 'left' or 'right', got {side!r}")
     if _here(a, v):
         return from_host_values(np.asarray(np.searchsorted(a._view(), v._view(), side)), v._kind.of(int64))
-    common = as_dtype(np.result_type(a.dtype, v.dtype)) if a._kind.dtype.is_float or v._kind.dtype.is_float else int64
+    common = as_dtype(np.result_type(a.dtype, v.dtype, np.uint8))  # of bools, integers
     a, v = [arrayed(x.detach(), common, x) for x in (a, v)]
     return _places_in(a, v, right=side == "right")
 

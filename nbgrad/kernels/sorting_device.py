@@ -57,7 +57,8 @@ def _merged(keys, start, p, q, n, width):
 @device
 def _keys(x, keys, n, inner, infinity, lowest, ascending):
     """Integers in the order of numbers whose bits are in `x`, row by row; `infinity` has the bits of inf, or is 0 for
-    integers, `lowest` those of -0. Both zeros get one key, and NaN the last."""
+    integers; `lowest` is the sign bit of floats and of integers without a sign, or 0. Both zeros get one key, and NaN
+    the last."""
     for i in range(cuda.grid(1), keys.size, cuda.gridsize(1)):
         row = i // n
         key = np.int64(x[(row // inner * n + i - row * n) * inner + row % inner])
@@ -67,8 +68,9 @@ def _keys(x, keys, n, inner, infinity, lowest, ascending):
                 key = np.int64(infinity + 1)
             elif not ascending:
                 key = -key
-        elif not ascending:
-            key = -1 - key
+        else:
+            key ^= lowest
+            key = key if ascending else -1 - key
         keys[i] = key
 
 
@@ -148,10 +150,11 @@ def keys_of(x: Any, kind: Kind, n: int, inner: int = 1, ascending: bool = True) 
     They are put row by row: (outer, inner, n) of (outer, n, inner).
     """
     width = kind.storage.itemsize
-    bits = x if kind.dtype.np.kind in "bu" else x.view(np.dtype(f"int{8 * width}"))
+    bits = x if kind.dtype.np.kind == "b" else x.view(np.dtype(f"int{8 * width}"))
+    lowest = -(1 << (8 * width - 1)) if kind.dtype.np.kind in "fu" else 0
     keys = _empty_keys(kind, x.size)
     infinity = int(np.array(np.inf, kind.dtype.np).view(bits.dtype)) if kind.dtype.is_float else 0
-    _keys(keys.size, [bits, keys], n, inner, infinity, -(1 << (8 * width - 1)), int(ascending))
+    _keys(keys.size, [bits, keys], n, inner, infinity, lowest, int(ascending))
     return keys
 
 

@@ -45,7 +45,8 @@ e, euler_gamma, inf, nan, newaxis, pi = (
 )
 bool_ = bool = _numpy.bool_
 float16, float32, float64 = _numpy.float16, _numpy.float32, _numpy.float64
-int8, int32, int64, uint8 = _numpy.int8, _numpy.int32, _numpy.int64, _numpy.uint8
+int8, int16, int32, int64 = _numpy.int8, _numpy.int16, _numpy.int32, _numpy.int64
+uint8, uint16, uint32, uint64 = _numpy.uint8, _numpy.uint16, _numpy.uint32, _numpy.uint64
 dtype, errstate, finfo, iinfo = _numpy.dtype, _numpy.errstate, _numpy.finfo, _numpy.iinfo
 broadcast_shapes = _numpy.broadcast_shapes
 
@@ -125,6 +126,7 @@ __all__ += [
     "iinfo",
     "inf",
     "int8",
+    "int16",
     "int32",
     "int64",
     "isscalar",
@@ -135,4 +137,7 @@ __all__ += [
     "shape",
     "size",
     "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
 ]  # fmt: skip

@@ -227,12 +227,21 @@ class Binary(Ufunc):
             value = int(value)
             limits = np.iinfo(kind.dtype.np)
             if not limits.min <= value <= limits.max:
-                raise OverflowError(f"{self.__name__}: the Python integer {value} does not fit {kind.dtype}")
+                return self._beyond(x, value, form is self._left, kind)
+            if value >= 2**63:
+                value -= 2**64  # which is passed to kernels as int64
         op, scalars = form(value)
         if not op.ints and not x._kind.dtype.is_float:
             x = cast(x, x._kind.as_float())
             scalars = tuple(map(float, scalars))
         return op.apply1(x, scalars)
+
+    def _beyond(self, x: NDArray, value: int, reflected: bool, kind: Any):
+        """The function of an array of integers and a Python integer that its dtype does not hold."""
+        if not self.rule.truth:
+            raise OverflowError(f"{self.__name__}: the Python integer {value} does not fit {kind.dtype}")
+        pair = (value, 0) if reflected else (0, value)
+        return from_value(np.full(x.shape, getattr(np, self.__name__)(*pair)), ctx=x.ctx, conventions=NUMPY)
 
 
 class Several(Ufunc):

@@ -22,7 +22,7 @@ __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average
            "percentile", "prod", "ptp", "quantile", "sort", "std", "sum", "var"]  # fmt: skip
 
 _builtin_min, _builtin_max = min, max
-_INT64 = as_dtype("int64")
+_INT64, _UINT64 = as_dtype("int64"), as_dtype("uint64")
 
 
 def _operand(name: str, a, dtype=None, where: Any = True, neutral: Any = None) -> ndarray:
@@ -65,17 +65,18 @@ def _reduced(operator: str, x: ndarray, axis, keepdims, **options) -> ndarray:
 def _wide(x: ndarray, dtype) -> ndarray:
     """Integers and bools in the dtype in which NumPy adds them."""
     kind = x._kind.dtype
-    return x if kind.is_float or dtype is not None or kind is _INT64 else x.astype(np.int64)
+    wide = _UINT64 if kind.np.kind == "u" else _INT64
+    return x if kind.is_float or dtype is not None or kind is wide else x.astype(wide.np)
 
 
 def sum(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True) -> ndarray:
-    """Sum of elements along axes; integers are added in int64."""
+    """Sum of elements along axes; integers are added in int64, those without a sign in uint64."""
     x = _reduced("sum", _wide(_operand("sum", a, dtype, where, 0), dtype), axis, keepdims)
     return stored(x if initial is None else x + initial, out, "sum")
 
 
 def prod(a, axis=None, dtype=None, out=None, keepdims=False, initial=None, where=True) -> ndarray:
-    """Product of elements along axes; integers are multiplied in int64."""
+    """Product of elements along axes; integers are multiplied in int64, those without a sign in uint64."""
     x = _reduced("prod", _wide(_operand("prod", a, dtype, where, 1), dtype), axis, keepdims)
     return stored(x if initial is None else x * initial, out, "prod")
 

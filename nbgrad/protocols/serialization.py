@@ -63,6 +63,8 @@ def save(fname, data) -> None:
     ------
     ValueError
         For other data.
+    DTypeError
+        For a dtype that MXNet has not: int16, uint16, uint32, uint64.
     OSError
         If the file cannot be written. An existing file is then unchanged.
 
@@ -83,6 +85,9 @@ def save(fname, data) -> None:
     """
     path = os.fsdecode(os.fspath(fname))
     names, arrays = _contents(data)
+    for x in arrays:
+        if x._kind.dtype not in _CODE:
+            raise DTypeError(f"save: MXNet's files have no {x._kind.dtype}; use numpy.savez, or x.astype('int64')")
     numpy_shapes = any(not x._shape or x._buf.size == 0 for x in arrays)
 
     def write(file) -> None:

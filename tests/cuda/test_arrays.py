@@ -44,7 +44,7 @@ def test_there_and_back(gpu, x):
     w = z.copyto(gpu)
     (z * 2).copyto(w)
     np.testing.assert_array_equal(w.asnumpy(), 2 * x.asnumpy())
-    for dtype in ("float16", "int32", "uint8", "bool"):
+    for dtype in ("float16", "int32", "uint8", "int16", "uint64", "bool"):
         assert x.astype(dtype).asnumpy().dtype == dtype
         np.testing.assert_array_equal(x.astype(dtype).asnumpy(), x.asnumpy().astype(dtype))
 

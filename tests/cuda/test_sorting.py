@@ -25,7 +25,10 @@ def drawn(shape, dtype):
     return x
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "int64", "int32", "int8", "uint8", "bool"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float64", "float32", "float16", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8", "bool"],
+)
 def test_order(gpu, dtype):
     for shape, axis in SHAPES if dtype in ("float64", "float16") else SHAPES[1:4]:
         values = drawn(shape, dtype)
@@ -44,7 +47,7 @@ def test_order(gpu, dtype):
                 np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8"])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "int32", "uint8", "uint64"])
 def test_search(gpu, dtype):
     a, v = np.sort(RNG.integers(0, 9, 20)).astype(dtype), RNG.integers(0, 12, (3, 4)).astype(dtype)
     if dtype.startswith("f"):

@@ -7,7 +7,7 @@ import numpy as np
 from .compile import inline
 from .intrinsics import intrinsic, llvm, types
 
-__all__ = ["float_to_half", "float_to_int32", "float_to_int64", "half_to_float"]
+__all__ = ["float_to_half", "float_to_int32", "float_to_int64", "float_to_uint64", "half_to_float"]
 
 
 @intrinsic(lambda bits: types.float32(types.uint16))
@@ -40,3 +40,11 @@ def float_to_int32(x):
     """Truncate to 32 bits; NaN and values out of range give the most negative integer."""
     fits = (x > -_LIMIT32 - 1) & (x < _LIMIT32)
     return np.int64(x if fits else type(x)(0)) if fits else np.int64(_MIN32)
+
+
+@inline
+def float_to_uint64(x):
+    """Truncate; negative numbers wrap around, and NaN and what is out of range gives 2**63, as in NumPy on x86."""
+    high = (x >= _LIMIT64) & (x < 2 * _LIMIT64)
+    low = np.uint64(float_to_int64(x))
+    return np.uint64(float_to_int64(x - type(x)(_LIMIT64))) + np.uint64(2**63) if high else low
