@@ -304,6 +304,40 @@ np.float_power(p, 2)
 np.searchsorted(u, 1.0)
 np.histogram(x, bins=4)[0]
 np.nonzero(b)[0]
+np.polydiv(v, u[3:])[0]
+np.polydiv(v, u[3:])[1]
+np.poly(v)
+np.polyfit(u, w, 2)
+np.polyfit(u, w, 1, w=u)
+np.polyfit(u, w, 2, cov=True)[1]
+np.polyfit(u, np.vstack([v, w]).T, 1)
+np.polyfit(u, w, 2, full=True)[1]
+np.nancumsum(x, axis=1)
+np.nancumprod(p)
+np.nanquantile(x, 0.3, axis=0)
+np.nanquantile(x, [0.25, 0.8])
+np.nanpercentile(x, 40, axis=1, keepdims=True)
+np.nanmedian(x, axis=0)
+np.modf(x)[0]
+np.modf(x)[1]
+np.divmod(x, p)[1]
+np.ldexp(x, i)
+np.frexp(x)[0]
+np.frexp(x)[1]
+np.gcd(i, 4)
+np.lcm(i, k[0] + 2)
+np.isposinf(x * np.inf)
+np.isneginf(x)
+np.isreal(x)
+np.lexsort((i[0], i[1]))
+np.argpartition(v, 2)[2]
+np.unravel_index(k, (2, 3))[1]
+np.ravel_multi_index((k, k), (3, 3))
+np.triu_indices_from(m)[0]
+np.setxor1d(i, k)
+np.apply_over_axes(np.sum, t, [0, 2])
+np.hanning(5) * v
+np.kaiser(5, 2.0)
 """.strip().splitlines()
 
 
@@ -375,7 +409,8 @@ def test_derivatives(call):
 
 
 #: Calls that need the numbers in an array, and so are no part of a compiled function.
-UNTRACED = ("x[b]", "np.unwrap", "np.interp", "np.linalg.lstsq", "np.select", "np.histogram", "np.searchsorted")
+UNTRACED = ("x[b]", "np.unwrap", "np.interp", "np.linalg.lstsq", "np.select", "np.histogram", "np.searchsorted",
+            "np.nanquantile", "np.nanpercentile", "np.nanmedian", "np.frexp", "np.polydiv", "np.polyfit(u, w, 2, full")  # fmt: skip
 
 
 @pytest.mark.parametrize("call", [c for c in CALLS if is_float(c) and not c.startswith(UNTRACED)][::4])

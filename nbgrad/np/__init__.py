@@ -19,8 +19,12 @@ from . import (
     calculus,
     convolution,
     creation,
+    files,
     linalg,
     manipulation,
+    parts,
+    places,
+    polynomials,
     products,
     random,
     reductions,
@@ -33,7 +37,8 @@ from .arrays import as_nd, as_np, ndarray
 from .methods import attach as _attach
 from .ufuncs import UFUNCS as _UFUNCS
 
-__all__ = ["as_nd", "as_np", "linalg", "ndarray", "random"]
+__all__ = ["as_nd", "as_np", "geterr", "issubdtype", "iterable", "linalg", "min_scalar_type", "ndarray", "printoptions",
+           "promote_types", "random", "set_printoptions", "seterr"]  # fmt: skip
 
 e, euler_gamma, inf, nan, newaxis, pi = (
     _numpy.e,
@@ -49,6 +54,9 @@ int8, int16, int32, int64 = _numpy.int8, _numpy.int16, _numpy.int32, _numpy.int6
 uint8, uint16, uint32, uint64 = _numpy.uint8, _numpy.uint16, _numpy.uint32, _numpy.uint64
 dtype, errstate, finfo, iinfo = _numpy.dtype, _numpy.errstate, _numpy.finfo, _numpy.iinfo
 broadcast_shapes = _numpy.broadcast_shapes
+promote_types, issubdtype, min_scalar_type = _numpy.promote_types, _numpy.issubdtype, _numpy.min_scalar_type
+printoptions, set_printoptions, iterable = _numpy.printoptions, _numpy.set_printoptions, _numpy.iterable
+geterr, seterr = _numpy.geterr, _numpy.seterr
 
 
 if TYPE_CHECKING:  # for type checkers, which do not see the names that are added below
@@ -57,7 +65,8 @@ if TYPE_CHECKING:  # for type checkers, which do not see the names that are adde
 
 
 _MODULES = (
-    applying, creation, manipulation, selection, reductions, products, calculus, convolution, sets, standard, writing,
+    applying, creation, manipulation, selection, reductions, products, calculus, convolution, files, parts, places,
+    polynomials, sets, standard, writing,
 )  # fmt: skip
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from ..arrays.ndarray import NDArray
 from ..errors import ShapeError
 from .arrays import as_array, ndarray
-from .creation import zeros
+from .creation import from_numpy_values, zeros
 from .manipulation import axis_of, moveaxis, reshape, stack
 
-__all__ = ["apply_along_axis", "piecewise"]
+__all__ = ["apply_along_axis", "apply_over_axes", "fromfunction", "piecewise"]
 
 
 def apply_along_axis(func1d: Callable, axis, arr, *args: Any, **kwargs: Any) -> ndarray:
@@ -29,6 +29,21 @@ def apply_along_axis(func1d: Callable, axis, arr, *args: Any, **kwargs: Any) -> 
     inner = found.shape[1:]
     found = reshape(found, (*outer, *inner))
     return moveaxis(found, list(range(len(outer), found.ndim)), list(range(k, k + len(inner))))
+
+
+def apply_over_axes(func: Callable, a, axes) -> ndarray:
+    """The results of ``func(a, axis)`` for one axis after the other, which keep the number of axes."""
+    found = as_array(a, "apply_over_axes")
+    for axis in np.atleast_1d(axes):
+        k = axis_of(int(axis), found.ndim, "apply_over_axes")
+        less = as_array(func(found, k), "apply_over_axes")
+        found = less if less.ndim == found.ndim else reshape(less, (*less.shape[:k], 1, *less.shape[k:]))
+    return found
+
+
+def fromfunction(function: Callable, shape, *, dtype=float, **kwargs: Any) -> Any:
+    """What a function gives for the coordinates of all elements, an array for each axis."""
+    return function(*[from_numpy_values(k) for k in np.indices(shape, dtype=dtype)], **kwargs)
 
 
 def piecewise(x, condlist, funclist, *args: Any, **kw: Any) -> ndarray:

@@ -1,4 +1,4 @@
-"""Differences, integrals, interpolation, polynomials and statistics of samples."""
+"""Differences, integrals, interpolation and statistics of samples."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 from ..core.registry import operators
 from ..errors import AttrError, DTypeError, ShapeError
 from .arrays import as_array, ndarray
-from .convolution import convolve
 from .creation import from_numpy_values, zeros_like
 from .manipulation import axis_of, concatenate, ravel, reshape, together
 from .products import matmul
@@ -18,8 +17,7 @@ from .selection import where
 from .ufuncs import UFUNCS
 
 __all__ = ["allclose", "array_equal", "bincount", "corrcoef", "cov", "diff", "digitize",
-           "ediff1d", "gradient", "histogram", "interp", "isclose", "polyadd", "polyder", "polyint", "polymul",
-           "polysub", "polyval", "searchsorted", "trapezoid", "unwrap"]  # fmt: skip
+           "ediff1d", "gradient", "histogram", "interp", "isclose", "searchsorted", "trapezoid", "unwrap"]  # fmt: skip
 
 
 def _part(x: ndarray, axis: int, *limits) -> ndarray:
@@ -145,54 +143,6 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * np.pi) -> ndarray:
 
 
 # Polynomials, highest power first.
-
-
-def polyval(p, x) -> ndarray:
-    """The value of a polynomial, by Horner's rule."""
-    coefficients, at = as_array(p, "polyval"), as_array(x, "polyval")
-    found = zeros_like(at) + 0 * coefficients[0] if coefficients.size else zeros_like(at)
-    for k in range(coefficients.size):
-        found = found * at + coefficients[k]
-    return found
-
-
-def _padded(p: ndarray, n: int) -> ndarray:
-    return concatenate([from_numpy_values(np.zeros(n - p.size, p.dtype)), p]) if n > p.size else p
-
-
-def polyadd(a1, a2) -> ndarray:
-    """The sum of two polynomials."""
-    a, b = together("polyadd", [ravel(a1), ravel(a2)])
-    n = max(a.size, b.size)
-    return _padded(a, n) + _padded(b, n)
-
-
-def polysub(a1, a2) -> ndarray:
-    """The difference of two polynomials."""
-    a, b = together("polysub", [ravel(a1), ravel(a2)])
-    n = max(a.size, b.size)
-    return _padded(a, n) - _padded(b, n)
-
-
-def polymul(a1, a2) -> ndarray:
-    """The product of two polynomials."""
-    return convolve(a1, a2)
-
-
-def polyder(p, m=1) -> ndarray:
-    """The derivative of a polynomial, `m` times."""
-    found = ravel(p)
-    for _ in range(m):
-        found = found[:-1] * np.arange(found.size - 1, 0, -1)
-    return found
-
-
-def polyint(p, m=1, k=0.0) -> ndarray:
-    """The antiderivative of a polynomial, `m` times, with the constant `k`."""
-    found = ravel(p)
-    for _ in range(m):
-        found = concatenate([found / np.arange(found.size, 0, -1), ravel(as_array(k, "polyint") * 1.0)])
-    return found
 
 
 # Statistics of samples.

@@ -17,9 +17,10 @@ from ..operators.cast import cast
 from .arrays import as_array, ndarray, stacked, with_common_dtype
 from .manipulation import expanded
 
-__all__ = ["arange", "array", "asanyarray", "asarray", "ascontiguousarray", "empty", "empty_like", "eye",
-           "from_numpy_values", "full", "full_like", "geomspace", "identity", "indices", "linspace", "logspace",
-           "meshgrid", "ones", "ones_like", "tri", "vander", "zeros", "zeros_like"]  # fmt: skip
+__all__ = ["arange", "array", "asanyarray", "asarray", "ascontiguousarray", "bartlett", "blackman", "empty",
+           "empty_like", "eye", "from_numpy_values", "full", "full_like", "geomspace", "hamming", "hanning", "identity",
+           "indices", "kaiser", "linspace", "logspace", "meshgrid", "ones", "ones_like", "tri", "vander", "zeros",
+           "zeros_like"]  # fmt: skip
 
 
 def from_numpy_values(values: np.ndarray, dtype: Any = None, device: Context | None = None) -> ndarray:
@@ -186,3 +187,28 @@ def meshgrid(*xi, copy=True, sparse=False, indexing="xy") -> tuple[ndarray, ...]
     if not copy:
         raise ValueError("meshgrid: copy=False gives views of the arguments, with sparse=True alone; use copy=True")
     return tuple(operators["meshgrid"].call(*arrays, indexing=indexing)) if arrays else ()
+
+
+def bartlett(M) -> ndarray:
+    """The Bartlett window of `M` points: a triangle."""
+    return from_numpy_values(np.bartlett(M))
+
+
+def blackman(M) -> ndarray:
+    """The Blackman window of `M` points."""
+    return from_numpy_values(np.blackman(M))
+
+
+def hamming(M) -> ndarray:
+    """The Hamming window of `M` points."""
+    return from_numpy_values(np.hamming(M))
+
+
+def hanning(M) -> ndarray:
+    """The Hann window of `M` points."""
+    return from_numpy_values(np.hanning(M))
+
+
+def kaiser(M, beta) -> ndarray:
+    """The Kaiser window of `M` points, for a number `beta`."""
+    return from_numpy_values(np.kaiser(M, beta))

@@ -18,7 +18,8 @@ from .ufuncs import UFUNCS
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "count_nonzero", "cumprod",
            "cumsum", "cumulative_prod", "cumulative_sum", "max", "mean", "median", "min", "nanargmax", "nanargmin",
-           "nanmax", "nanmean", "nanmedian", "nanmin", "nanprod", "nanstd", "nansum", "nanvar", "partition",
+           "nancumprod", "nancumsum", "nanmax", "nanmean", "nanmedian", "nanmin", "nanpercentile", "nanprod",
+           "nanquantile", "nanstd", "nansum", "nanvar", "partition",
            "percentile", "prod", "ptp", "quantile", "sort", "std", "sum", "var"]  # fmt: skip
 
 _builtin_min, _builtin_max = min, max
@@ -411,20 +412,60 @@ def percentile(a, q, axis=None, *, method="linear", keepdims=False) -> ndarray:
     return quantile(a, np.asarray(q, np.float64) / 100, axis, method=method, keepdims=keepdims)
 
 
-def nanmedian(a, axis=None, *, keepdims=False) -> ndarray:
-    """The median of the elements along one axis, or of all, that are not NaN."""
-    x = as_array(a, "nanmedian")
+def _of_ordered(name: str, a, levels: np.ndarray, axis, keepdims: bool) -> ndarray:
+    """Quantiles of what is not NaN along one axis, or of all; those of several levels along a new first axis."""
+    x = as_array(a, name)
     if isinstance(axis, tuple):
-        raise DTypeError("nanmedian: one axis, or None, is supported")
+        raise DTypeError(f"{name}: one axis, or None, is supported")
+    x = x if x._kind.dtype.is_float else x.astype(np.float64)
     flat = x.reshape(-1) if axis is None else operators["moveaxis"].call(x, axis, -1)
     ordered = sort(flat, -1)  # NaN comes last
-    counts = np.asarray(_numbers(flat, -1, True)._view(), np.int64)
-    low, high = np.maximum((counts - 1) // 2, 0), np.minimum(counts // 2, flat.shape[-1] - 1)
+    last = np.asarray(_numbers(flat, -1, True)._view()) - 1.0
     pick = operators["take_along_axis"].call
-    found = 0.5 * (pick(ordered, from_numpy_values(low), axis=-1) + pick(ordered, from_numpy_values(high), axis=-1))
-    if axis is None:
-        return found.reshape((1,) * x.ndim if keepdims else ())
-    return operators["moveaxis"].call(found, -1, axis) if keepdims else found.reshape(found.shape[:-1])
+    found = []
+    for level in levels.reshape(-1):
+        place = np.maximum(level * last, 0.0)
+        low = np.floor(place)
+        ends = [from_numpy_values(np.maximum(k, 0).astype(np.int64)) for k in (low, np.minimum(low + 1, last))]
+        below, above = (pick(ordered, k, axis=-1) for k in ends)
+        between = below + from_numpy_values((place - low).astype(x.dtype)) * (above - below)
+        if axis is None:
+            found.append(between.reshape((1,) * x.ndim if keepdims else ()))
+        else:
+            found.append(
+                operators["moveaxis"].call(between, -1, axis) if keepdims else between.reshape(between.shape[:-1])
+            )
+    return operators["stack"].call(*found, axis=0).reshape(levels.shape + found[0].shape) if levels.ndim else found[0]
+
+
+def nanmedian(a, axis=None, *, keepdims=False) -> ndarray:
+    """The median of the elements along one axis, or of all, that are not NaN."""
+    return _of_ordered("nanmedian", a, np.array(0.5), axis, keepdims)
+
+
+def nanquantile(a, q, axis=None, *, method="linear", keepdims=False) -> ndarray:
+    """The `q`-quantiles of the elements along one axis, or of all, that are not NaN, 0 <= q <= 1."""
+    if method != "linear":
+        raise AttrError(f"nanquantile: method 'linear' alone is supported, got {method!r}")
+    levels = np.asarray(q, np.float64)
+    if not ((levels >= 0) & (levels <= 1)).all():
+        raise ValueError("nanquantile: q must be between 0 and 1 (percentiles: 0 and 100)")
+    return _of_ordered("nanquantile", a, levels, axis, keepdims)
+
+
+def nanpercentile(a, q, axis=None, *, method="linear", keepdims=False) -> ndarray:
+    """As :func:`nanquantile`, of `q` in percent."""
+    return nanquantile(a, np.asarray(q, np.float64) / 100, axis, method=method, keepdims=keepdims)
+
+
+def nancumsum(a, axis=None, dtype=None, out=None) -> ndarray:
+    """Sums of elements up to each, NaN taken for 0."""
+    return cumsum(_without_nan(as_array(a, "nancumsum"), 0.0), axis, dtype, out)
+
+
+def nancumprod(a, axis=None, dtype=None, out=None) -> ndarray:
+    """Products of elements up to each, NaN taken for 1."""
+    return cumprod(_without_nan(as_array(a, "nancumprod"), 1.0), axis, dtype, out)
 
 
 METHODS["reduce"] |= {

@@ -11,8 +11,8 @@ from .creation import from_numpy_values
 from .manipulation import concatenate, ravel
 from .selection import take
 
-__all__ = ["intersect1d", "isin", "setdiff1d", "union1d", "unique", "unique_all", "unique_counts", "unique_inverse",
-           "unique_values"]  # fmt: skip
+__all__ = ["intersect1d", "isin", "setdiff1d", "setxor1d", "union1d", "unique", "unique_all", "unique_counts",
+           "unique_inverse", "unique_values"]  # fmt: skip
 
 
 class UniqueAllResult(NamedTuple):
@@ -97,3 +97,8 @@ def setdiff1d(ar1, ar2) -> ndarray:
     """The distinct elements of the first array that the second has not."""
     x = unique(ravel(ar1))
     return x[isin(x, ar2, invert=True)]
+
+
+def setxor1d(ar1, ar2) -> ndarray:
+    """The distinct elements that are in one of two arrays alone."""
+    return unique(concatenate([setdiff1d(ar1, ar2), setdiff1d(ar2, ar1)]))
