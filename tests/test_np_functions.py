@@ -410,7 +410,8 @@ def test_derivatives(call):
 
 #: Calls that need the numbers in an array, and so are no part of a compiled function.
 UNTRACED = ("x[b]", "np.unwrap", "np.interp", "np.linalg.lstsq", "np.select", "np.histogram", "np.searchsorted",
-            "np.nanquantile", "np.nanpercentile", "np.nanmedian", "np.frexp", "np.polydiv", "np.polyfit(u, w, 2, full")  # fmt: skip
+            "np.nanquantile", "np.nanpercentile", "np.nanmedian", "np.frexp", "np.polydiv",
+            "np.polyfit(u, w, 2, full")  # fmt: skip
 
 
 @pytest.mark.parametrize("call", [c for c in CALLS if is_float(c) and not c.startswith(UNTRACED)][::4])

@@ -20,8 +20,8 @@ from ..core.context import Context
 from ..core.conventions import MXNET, Conventions
 from ..core.dtypes import as_dtype
 from ..core.foreign_memory import ConversionSource
-from ..errors import DTypeError, ShapeError
-from ..ir.graph import current
+from ..errors import DTypeError, ShapeError, TraceError
+from ..ir.graph import IN_PLACE, current
 from .launch import Kind, cast_into, fill, kind_of
 
 __all__ = ["NDArray", "from_host_values", "from_value", "leaving", "wrap", "zeros"]
@@ -256,6 +256,10 @@ class NDArray:
         """Let `change` write into this array, values that are recorded or not. Other classes also change arrays on
         other memory then, or raise first if those must not be changed."""
         change()
+
+    def _write_traced(self, new: NDArray, what: str) -> None:
+        """Let this array be `new` from now on, for `what` under tracing; only other classes can."""
+        raise TraceError(f"{what}: {IN_PLACE}")
 
     def _update_views(self) -> None:
         """Update arrays on other memory that are views of this one, after a write."""

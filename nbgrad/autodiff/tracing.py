@@ -82,7 +82,7 @@ def update(array: NDArray, new: NDArray) -> None:
 def traced(value, shape, dtype: DType, conventions: Conventions = MXNET) -> NDArray:
     """A traced array of this shape for a value of the graph."""
     graph = _graph()
-    buffer: Any = TracedBuffer(graph, size(shape), dtype, value)
+    buffer: Any = TracedBuffer(graph, size(shape), dtype, value, value.op == "argument")
     return wrap(buffer, shape, kind_of(dtype, graph.ctx, conventions))
 
 
@@ -112,14 +112,15 @@ def captured(x: NDArray) -> NDArray:
         return wrap(buffer, x._shape, x._kind.on(graph.ctx), x._node)
     if x._kind.traced and x._kind.ctx.device_id >= graph.level:
         raise TraceError(LEAKED)
+    made = graph.made.get(id(x)) is x  # and may be written: what it is on is no argument's memory
     for outside, inside in (*reversed(graph.updates), *graph.captured):
         if outside._buf is x._buf and outside._shape == x._shape and outside._kind is x._kind:
-            return inside
+            return wrap(inside._buf.copy(), inside._shape, inside._kind) if made else inside
     inside = traced(graph.argument(x._shape, x._kind.dtype), x._shape, x._kind.dtype, x._kind.conventions)
     if is_weak(x):
         inside._label = WEAK
     graph.captured.append((x, inside))
-    return inside
+    return wrap(inside._buf.copy(), inside._shape, inside._kind) if made else inside
 
 
 def outside_kind(kind: Kind, dtype: DType) -> Kind:

@@ -148,6 +148,8 @@ class Graph:
         self.saved_results: list[list] = []  # per step that must not run again for derivatives: its results
         self.replayed_results: Iterator[list] | None = None  # earlier results of such steps
         self.attempted: list[type] = []  # the classes of functions whose derivative is being tried
+        self.made: dict = {}  # by identity, arrays that the traced function has made of constants, by functions of np
+        self.rebound: list = []  # (array of the traced function that it wrote into, how to undo that)
         self.per_row = 0  # nesting depth of traced sweeps over rows; values inside belong to one row
 
     def add(
@@ -167,7 +169,8 @@ class Graph:
     def attempt(self, keep: bool = True) -> Iterator[None]:
         """A scope whose steps are discarded after an exception, or unless `keep`."""
         count, drawn = len(self.values), self.drawn
-        lengths = [len(items) for items in (self.captured, self.updates, self.saved_results)]
+        kept = self.captured, self.updates, self.saved_results, self.rebound
+        lengths = [len(items) for items in kept]
         done = False
         try:
             yield
@@ -177,7 +180,9 @@ class Graph:
                 self._known = {key: v for key, v in self._known.items() if v.number < count}
                 del self.values[count:]
                 self.drawn = drawn
-                for items, n in zip((self.captured, self.updates, self.saved_results), lengths, strict=True):
+                for _, undo in reversed(self.rebound[lengths[-1] :]):
+                    undo()
+                for items, n in zip(kept, lengths, strict=True):
                     del items[n:]
 
     def argument(self, shape: Shape, dtype: DType, computed: bool = False) -> Value:
@@ -316,9 +321,10 @@ def _to_element(number, dtype: DType):
 class TracedBuffer:
     """The buffer of a traced array."""
 
-    __slots__ = ("dtype", "graph", "size", "value")
+    __slots__ = ("dtype", "given", "graph", "size", "value")
 
-    def __init__(self, graph: Graph, size: int, dtype: DType, value: Value | None = None) -> None:
+    def __init__(self, graph: Graph, size: int, dtype: DType, value: Value | None = None, given: bool = False) -> None:
+        self.given = given  # from outside: it stands for memory that others have
         self.graph = graph
         self.size = size
         self.dtype = dtype

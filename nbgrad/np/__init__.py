@@ -10,10 +10,12 @@ array([0.        , 0.84147098])
 
 from __future__ import annotations
 
+from functools import wraps as _wraps
 from typing import TYPE_CHECKING, Any
 
 import numpy as _numpy
 
+from ..ir.graph import current as _current
 from . import (
     applying,
     calculus,
@@ -35,6 +37,7 @@ from . import (
 )
 from .arrays import as_nd, as_np, ndarray
 from .methods import attach as _attach
+from .traced_writes import mark_made as _mark_made
 from .ufuncs import UFUNCS as _UFUNCS
 
 __all__ = ["as_nd", "as_np", "geterr", "issubdtype", "iterable", "linalg", "min_scalar_type", "ndarray", "printoptions",
@@ -75,11 +78,23 @@ _INSIDE = {"Flat", "axis_of", "backwards", "expanded", "from_numpy_values", "par
            "together"}  # fmt: skip
 
 
+def _marking(function: Any) -> Any:
+    """`function`, whose results a traced function may write into."""
+
+    @_wraps(function)
+    def call(*args, **kwargs):
+        result = function(*args, **kwargs)
+        return result if _current.graph is None else _mark_made(result)
+
+    return call
+
+
 def _fill() -> None:
     names = globals()
     for module in _MODULES:
         for name in sorted({*module.__all__} - _INSIDE):
-            function = names[name] = getattr(module, name)
+            function = getattr(module, name)
+            names[name] = function = _marking(function) if module is creation else function
             __all__.append(name)
             if hasattr(_numpy, name) and "Parameters\n" not in function.__doc__ and "``numpy." not in function.__doc__:
                 function.__doc__ += f"\n\nThe arguments are those of ``numpy.{name}``."

@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays.ndarray import NDArray
 from ..arrays.sharing import is_exported, memory_sharers
 from ..autodiff.state import recording
-from ..autodiff.tracing import check_write
+from ..autodiff.tracing import current
 from ..autodiff.writes import (
     IN_GRAPH,
     SHARED,
@@ -28,7 +28,8 @@ from ..kernels.shape import reshape
 from ..operators.cast import reinterpreted
 from .arrays import is_recorded, ndarray
 from .at import At
-from .views import copies_of, source_of
+from .traced_writes import traced_setitem
+from .views import check_writable, copies_of, source_of
 
 __all__ = ["check_index", "setitem", "single_bool", "update_views", "write"]
 
@@ -50,7 +51,6 @@ def check_index(part: Any) -> None:
 
 def setitem(self: ndarray, key, value) -> None:
     """Set the elements that a subscript selects; recorded, and seen in views."""
-    check_write("assignment")
     truth = single_bool(key)
     for part in key if key.__class__ is tuple else (key,):
         check_index(part)
@@ -60,6 +60,9 @@ def setitem(self: ndarray, key, value) -> None:
     if truth is False:
         return
     key = ... if truth else key
+    if current.graph is not None:
+        traced_setitem(self, key, value)
+        return
     if _linked(self):
         positions = At(self)[key].positions
         write(self, is_recorded(value), lambda: _store(self, key, value), positions)
@@ -134,11 +137,7 @@ def write(x: ndarray, recorded: bool, change: Callable[[], Any], written: np.nda
 
 
 def _check_views(x: ndarray, recorded: bool) -> None:
-    if any((source := source_of(y)) and source.readonly for y in (x, *overlapping(x))):
-        raise ValueError(
-            "assignment destination is read-only: what broadcast_to and diagonal give are views of other arrays in "
-            "NumPy, which must not be written; write into a copy"
-        )
+    check_writable(x, *overlapping(x))
     if not recording():
         return
     reached = _reached(x)

@@ -14,7 +14,8 @@ __all__ = ["fromstring", "genfromtxt", "load", "loadtxt", "save", "savetxt", "sa
 
 
 def _values(x: Any) -> Any:
-    return x.asnumpy() if isinstance(x, NDArray) else x
+    """The numbers of an array; an error if it is recorded."""
+    return np.asarray(x) if isinstance(x, NDArray) else x
 
 
 def _read(found: Any) -> Any:

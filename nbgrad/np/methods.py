@@ -20,6 +20,7 @@ from .arrays import as_np, ndarray
 from .assignment import check_index, setitem, single_bool, update_views, write
 from .at import At
 from .special import of_ufunc
+from .traced_writes import write_traced
 from .ufuncs import UFUNCS
 from .views import view
 from .writing import Flat
@@ -227,6 +228,7 @@ def attach(names: dict[str, Any]) -> None:
         "__getitem__": _getitem,
         "__setitem__": setitem,
         "_write": write,
+        "_write_traced": write_traced,
         "_update_views": update_views,
         "__matmul__": lambda self, other: products.matmul(self, other),
         "__rmatmul__": lambda self, other: products.matmul(other, self),

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..arrays.sharing import References
-from ..autodiff import tracing
 from ..core.fork_safety import lock
 from .arrays import ndarray
 
-__all__ = ["NoViewError", "Source", "copies_of", "source_of", "view", "viewing"]
+__all__ = ["NoViewError", "Source", "check_writable", "copies_of", "link", "source_of", "view", "viewing"]
 
 
 _creating = lock("memory")
@@ -83,22 +82,27 @@ def view(result: Any, x: Any, select: Callable, readonly: bool = False, version:
     NoViewError
         If NumPy copies, since `x` is a view already.
     """
-    if result is x or not isinstance(x, ndarray) or tracing.current.graph is not None or not result.size:
+    if result is x or not isinstance(x, ndarray) or not result.size:
         return result
     of = source_of(x)
     if of is None and result._cell is x._cell:  # on the same memory: a view here, too
         return result
     source = Source(x, select, readonly) if of is None else Source(of.base, select, readonly or of.readonly, of)
-    result._source = source
-    if getattr(source.base, "_copies", None) is None:
-        with _creating:
-            if getattr(source.base, "_copies", None) is None:
-                source.base._copies = References(16)
-    source.base._copies.add(result)
+    link(result, source)
     while version is not None and x._cell[0] != version and result._node is None:
         version = x._cell[0]
         result._buf[:] = source.base._buf[source.positions()]
     return result
+
+
+def link(x: Any, source: Source) -> None:
+    """Let `x` be a view that has these elements."""
+    x._source = source
+    if getattr(source.base, "_copies", None) is None:
+        with _creating:
+            if getattr(source.base, "_copies", None) is None:
+                source.base._copies = References(16)
+    source.base._copies.add(x)
 
 
 def viewing(function: Callable, selecting: Callable, readonly: bool = False) -> Callable:
@@ -129,3 +133,12 @@ def copies_of(x: Any) -> list[ndarray]:
     """The copies of elements of `x` that are views in NumPy."""
     copies = getattr(x, "_copies", None)
     return [y for r in copies if (y := r()) is not None] if copies else []
+
+
+def check_writable(*arrays: Any) -> None:
+    """Raise if one of the arrays is a view that NumPy does not let anyone write."""
+    if any((source := source_of(x)) and source.readonly for x in arrays):
+        raise ValueError(
+            "assignment destination is read-only: what broadcast_to and diagonal give are views of other arrays in "
+            "NumPy, which must not be written; write into a copy"
+        )

@@ -111,16 +111,22 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
     """`result`, or `out` after the value (and tape node) of `result` was stored in it."""
     if out is None:
         return result
-    tracing.check_write(op)
     as_array(out, op, "out")
-    common_conventions([out._kind, result._kind], op)
+    traced = tracing.current.graph is not None
+    common_conventions([result._kind if traced else out._kind, result._kind], op)
     result = reinterpreted(result, out._kind.conventions)
-    if out._shape != result._shape or out._kind is not result._kind:
+    if out._shape != result._shape or (out._kind.dtype, traced or out._kind.ctx) != (
+        result._kind.dtype,
+        traced or result._kind.ctx,
+    ):
         raise ShapeError(
             f"{op}: out must have shape {result._shape} and dtype {result._kind.dtype}, "
             f"got {out._shape} and {out._kind.dtype}"
         )
-    out._write(result._node is not None, partial(_put, out, result))
+    if traced:
+        out._write_traced(result, op)
+    else:
+        out._write(result._node is not None, partial(_put, out, result))
     return out
 
 

@@ -36,11 +36,11 @@ def operator(name: str, call: Callable) -> Callable:
         tracked = self._kind.conventions is not MXNET and (state.recording or self._kind.traced)
         if (tracked and rebinds.get()) or _is_number(self):
             return call(self, other)
-        tracing.check_write(f"in-place {name}")
         redefines = self._kind.conventions is not MXNET and state.recording
         recorded = isinstance(other, NDArray) and other._node is not None
-        redefines = redefines and (recorded or on_tape(self))
-        if not redefines:
+        traced = tracing.current.graph is not None
+        redefines = redefines and (traced or recorded or on_tape(self))
+        if not redefines and not traced:
             check_write(self, other)
         recording, state.recording = state.recording, redefines
         try:
@@ -59,7 +59,10 @@ def operator(name: str, call: Callable) -> Callable:
             raise ShapeError(
                 f"in-place {name}: an operand of shape {np.shape(other)} does not broadcast into {self._shape}"
             )
-        self._write(recorded, partial(_redefine if redefines else _overwrite, self, result))
+        if traced:
+            self._write_traced(result, f"in-place {name}")
+        else:
+            self._write(recorded, partial(_redefine if redefines else _overwrite, self, result))
         return self
 
     inplace.__name__ = f"__i{name}__"
