@@ -9,6 +9,7 @@ differentiation itself needs.
 from __future__ import annotations
 
 import math
+import re
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -23,12 +24,18 @@ __all__ = [
     "Fn",
     "const",
     "free_variables",
+    "is_generated_name",
     "scaled_partial",
     "select",
     "strong",
     "var",
     "vjp",
 ]
+
+
+def is_generated_name(name: str) -> bool:
+    """Whether a name may be that of a variable in generated code: a letter or a word of loops, and a number."""
+    return re.fullmatch(r"([a-z]|low|high|out)\d+", name) is not None
 
 
 class Fn:
@@ -84,6 +91,8 @@ class Fn:
         self.template = template
         self.partials = partials
         self.helpers = helpers or {}
+        if taken := [h for h in self.helpers if is_generated_name(h)]:
+            raise ValueError(f"{name}: {taken[0]} is what generated code calls variables; name the helper otherwise")
         self.fold = fold
         self.boolean = boolean
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..backends.numba.compile import inline
-from ..ir.expr import ZERO, Expr, Fn, both, const, either, eq, isnan, le, lt, ne, select
+from ..ir.expr import ZERO, Expr, Fn, both, const, either, eq, is_generated_name, isnan, le, lt, ne, select
 from ..vmath import (
     bessel,
     bessel_orders,
@@ -53,7 +53,8 @@ def _special(name: str, partials=None, arguments: int = 1) -> Fn:
 
 def _own(name: str, module, partials=None, arguments: int = 1, **facts) -> Fn:
     slots = ", ".join(f"{{{k}}}" for k in range(arguments))
-    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(module, name)}, **facts)
+    helper = f"{name}_" if is_generated_name(name) else name
+    return Fn(name, f"{helper}({slots})", partials, helpers={helper: getattr(module, name)}, **facts)
 
 
 def _vector(*args, **facts) -> Fn:

@@ -74,11 +74,13 @@ def hurwitz_zeta(x: Expr, q: Expr) -> Expr:
 
 
 def riemann_zeta(x: Expr) -> Expr:
-    """Below 0 by its reflection (NIST Digital Library of Mathematical Functions, 25.4.1), exactly 0 at -2, -4, ..."""
+    """Below -1/2 by its reflection (NIST Digital Library of Mathematical Functions, 25.4.1), exactly 0 at -2, -4, ...;
+    near 0 that would be a zero times a pole."""
     near = vm.power(const(2 * math.pi), x) * vm.gamma(1 - x)
     far = vm.exp(math.log(2 * math.pi) * x + vm.gammaln(1 - x))  # gamma would be infinite
-    below = 0.5 * (x * vm.sinc(0.5 * x)) * vm.zeta(1 - x, const(1.0)) * select(lt(x, -160), far, near)
-    return select(lt(x, 0), below, vm.zeta(x, const(1.0)))
+    sine = vm.sinc(0.5 * x)
+    below = 0.5 * (x * sine) * vm.zeta(1 - x, const(1.0)) * select(lt(x, -160), select(eq(sine, 0), 0, far), near)
+    return select(lt(x, -0.5), below, vm.zeta(x, const(1.0)))
 
 
 def _zetac(x: Expr) -> Expr:

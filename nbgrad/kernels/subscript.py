@@ -22,7 +22,7 @@ from ..autodiff.observers import observers
 from ..autodiff.state import recording
 from ..autodiff.writes import IN_PLACE, check_target, overwrite
 from ..backends.buffer_pool import extend_in_place
-from ..core.dtypes import int64, without_subclass
+from ..core.dtypes import convertible, int64, without_subclass
 from ..core.shapes import size, strides_of
 from ..errors import DTypeError, MaskWarning, NBGradError, RangeError, ShapeError
 from ..operators.call_plan import Plan
@@ -107,6 +107,7 @@ def _normalise(key, x: NDArray, beside: NDArray | None = None) -> list:
     out: list = []
     read: list[tuple[int, NDArray]] = []  # arrays of ours that are read as positions
     for item in items:
+        item = item.to_numpy() if convertible(item) and not isinstance(item, NDArray) else item  # a pandas Series
         if item is None or item is Ellipsis or isinstance(item, slice):
             out.append(item)
         elif isinstance(item, int | np.integer | np.bool_):

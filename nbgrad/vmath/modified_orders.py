@@ -109,6 +109,8 @@ def _scaled_k(v, x):
 @inline
 def _grown(y, n, x):
     """``y*2^(512*n)*exp(x)``."""
+    if abs(y) == math.inf:
+        return y
     high, low = coefficients.LN2
     total, rest = two_sum(x, 512.0 * n * high)
     p, p_low, one, two = exp_factors(total, rest + 512.0 * n * low)

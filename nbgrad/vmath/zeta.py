@@ -33,12 +33,13 @@ def _euler_maclaurin(s, a):
     for j in range(9):
         y += t * BERNOULLI[j]
         t *= (s + (2.0 * j + 1.0)) * (s + (2.0 * j + 2.0)) * z
-    return last * a / (s - 1.0), y
+    far = last * a if last > 0.0 else math.pow(a, 1.0 - s)  # which is less small
+    return far / (s - 1.0), y
 
 
 @inline
 def _zeta(s, q):
-    if s != s or q != q or s < 0.0:
+    if s != s or q != q or s <= -1.0:
         return math.nan
     if s == 1.0:
         return math.inf
@@ -64,7 +65,7 @@ def _zeta(s, q):
 
 @inline
 def zeta(s, q):
-    """For s >= 0, by continuation below 1; inf at 1, and for whole q <= 0. [2 ulp from 1 on]"""
+    """For s > -1, by continuation below 1; inf at 1, and for whole q <= 0. [2 ulp from 1 on]"""
     return type(s)(_zeta(np.float64(s), np.float64(q)))
 
 
@@ -82,7 +83,7 @@ def _imaginary_integral(m, s, a):
 
 @inline
 def _zeta_log(m, s, q):
-    if not (s >= 0.0 and q > 0.0) or s == 1.0 or m < 0 or q == math.inf or s == math.inf:
+    if not (s > -1.0 and q > 0.0) or s == 1.0 or m < 0 or q == math.inf or s == math.inf:
         return math.nan if s != 1.0 else math.inf
     total, a = 0.0, q
     while a < 12.0 + s:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import builtins as _builtins
 from typing import Any
 
-from .boxes import getval, isbox
+from .boxes import Box, getval, isbox
 
-__all__ = ["dict", "isinstance", "list", "tuple", "type"]
+__all__ = ["DictBox", "ListBox", "SequenceBox", "TupleBox", "dict", "isinstance", "list", "tuple", "type"]
 
+#: The classes of recorded containers in autograd. Here containers stay what they are.
+DictBox = ListBox = TupleBox = SequenceBox = Box
 dict, list, tuple = _builtins.dict, _builtins.list, _builtins.tuple
 
 

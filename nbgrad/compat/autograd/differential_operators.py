@@ -21,8 +21,8 @@ from .wrap_util import unary_to_nary
 
 __all__ = ["checkpoint", "deriv", "elementwise_grad", "grad", "grad_and_aux", "grad_named", "hessian",
            "hessian_tensor_product", "hessian_vector_product", "holomorphic_grad", "jacobian", "make_ggnvp",
-           "make_hvp", "make_jvp", "make_vjp", "multigrad_dict", "tensor_jacobian_product", "value_and_grad",
-           "vector_jacobian_product"]  # fmt: skip
+           "make_hvp", "make_jvp", "make_jvp_reversemode", "make_vjp", "multigrad_dict", "tensor_jacobian_product",
+           "value_and_grad", "vector_jacobian_product"]  # fmt: skip
 
 make_vjp = unary_to_nary(_make_vjp)
 make_jvp = unary_to_nary(_make_jvp)
@@ -128,6 +128,11 @@ def tensor_jacobian_product(fun: Callable, argnum: int = 0) -> Callable:
 
 
 vector_jacobian_product = tensor_jacobian_product
+
+
+def make_jvp_reversemode(fun: Callable) -> Callable:
+    """``make_jvp_reversemode(fun)(x)(v)`` is the Jacobian of a function at x times v."""
+    return lambda x: lambda v: make_jvp(fun)(x)(v)[1]
 
 
 def make_ggnvp(f: Callable, g: Callable = lambda x: 0.5 * _np.sum(x**2), f_argnum: int = 0) -> Callable:

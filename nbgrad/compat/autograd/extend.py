@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 
 from ... import np as _np
+from ...autodiff.state import recording
 from ...autograd import Function
 from ...functional.pytrees import flatten
+from ...ir.graph import current
 from .boxes import Box, getval, holds_box, isbox
+from .numpy.wrapping import Chosen
 from .products import vspace
 from .wrap_util import get_name
 
@@ -70,6 +73,8 @@ class _Call(Function):
 
     def backward(self, *gs: Any) -> Any:
         saved = self.saved_tensors
+        if not recording() and current.graph is None:  # no derivative of this one: arrays of NumPy, as in autograd
+            saved, gs = getval(saved), getval(gs)
         arrays, results = saved[: len(self._places)], saved[len(self._places) :]
         args = list(self._args)
         for k, x in zip(self._places, arrays, strict=True):
@@ -80,7 +85,7 @@ class _Call(Function):
         found = []
         for k, x in zip(self._places, arrays, strict=True):
             maker = self._primitive.vjps(k, answer, args, self._kwargs)
-            h = _np.array(maker(g)) if maker is not None else _np.zeros_like(x)
+            h = _np.array(maker(g) if maker is not None else np.zeros(x.shape))
             found.append(h if h.shape == x.shape else _np.broadcast_to(h, x.shape))
         return found[0] if len(found) == 1 else tuple(found)
 
@@ -96,6 +101,10 @@ def notrace_primitive(fun: Callable) -> Callable:
 
 
 def _checked(fun: Any) -> _Primitive:
+    if isinstance(fun, Chosen):  # a function of NumPy's or SciPy's; what has a derivative here keeps that
+        if not isinstance(fun.rule, _Primitive):
+            fun.rule = _Primitive(fun.plain)
+        return fun.rule
     if not isinstance(fun, _Primitive):
         raise TypeError(f"defvjp: {fun!r} is no primitive; decorate it with autograd.extend.primitive")
     return fun
@@ -104,7 +113,8 @@ def _checked(fun: Any) -> _Primitive:
 def defvjp(fun: Any, *vjpmakers: Callable | None, argnums: Sequence[int] | None = None) -> None:
     """Give a primitive its derivatives: for each argument ``maker(ans, *args, **kwargs)``, which returns ``g -> g J``.
 
-    ``None`` for a derivative that is zero; `argnums` says which arguments are meant, if not the first ones.
+    ``None`` for a derivative that is zero; `argnums` says which arguments are meant, if not the first ones. Functions
+    of NumPy's and SciPy's that have a derivative here keep that.
     """
     makers = dict(zip(range(len(vjpmakers)) if argnums is None else argnums, vjpmakers, strict=True))
 
@@ -129,12 +139,13 @@ def defvjp_argnums(fun: Any, vjpmaker: Callable) -> None:
 
 def defjvp(fun: Any, *jvpfuns: Any, argnums: Sequence[int] | None = None) -> None:
     """Accepted: Jacobian-vector products follow from :func:`defvjp` here."""
-    _checked(fun)
+    if not callable(fun):
+        raise TypeError(f"defjvp: a function is expected, got {fun!r}")
 
 
 def defjvp_argnum(fun: Any, jvpmaker: Any) -> None:
     """Accepted: see :func:`defjvp`."""
-    _checked(fun)
+    defjvp(fun)
 
 
 defjvp_argnums = defjvp_argnum

@@ -11,6 +11,7 @@ from ... import np as xp
 from ...errors import AttrError, ShapeError
 from ...np.arrays import as_array, ndarray, with_common_float
 from ...np.convolution import backwards, sliding_products
+from ..arguments import axes_of, axis_of, whole
 
 __all__ = ["bordered", "convolve", "convolve1d", "correlate", "correlate1d", "gaussian_filter", "gaussian_filter1d",
            "gaussian_gradient_magnitude", "gaussian_laplace", "laplace", "per_axis", "prewitt", "sobel",
@@ -53,7 +54,8 @@ def _no_output(name: str, output: Any) -> None:
 def _borders(name: str, shape: Sequence[int], origin: Any) -> list[tuple[int, int]]:
     """How many elements the weights reach beyond the ends, along each axis."""
     widths = []
-    for m, shift in zip(shape, per_axis(name, origin, len(shape), "origin"), strict=True):
+    for m, given in zip(shape, per_axis(name, origin, len(shape), "origin"), strict=True):
+        shift = whole(name, given, "the origin")
         before = m // 2 + shift
         if not 0 <= before < max(m, 1):
             raise AttrError(
@@ -93,8 +95,14 @@ def correlate(input: Any, weights: Any, output: Any = None, mode: Any = "reflect
     array([2., 4., 4.])
     """
     _no_output("correlate", output)
-    x, w = with_common_float("correlate", input, weights)
+    x, w = _image_and_weights("correlate", input, weights)
     return _correlated("correlate", x, w, mode, cval, origin)
+
+
+def _image_and_weights(name: str, input: Any, weights: Any) -> tuple[ndarray, ndarray]:
+    """As arrays of the dtype of floats that the image has."""
+    (x,), (w,) = with_common_float(name, input), with_common_float(name, weights)
+    return x, w.astype(x.dtype)
 
 
 def _correlated(name: str, x: ndarray, w: ndarray, mode: Any, cval: float, origin: Any) -> ndarray:
@@ -107,7 +115,7 @@ def convolve(input: Any, weights: Any, output: Any = None, mode: Any = "reflect"
              origin: Any = 0) -> ndarray:  # fmt: skip
     """The same with the weights in reverse order, as ``scipy.ndimage.convolve``; arguments as of :func:`correlate`."""
     _no_output("convolve", output)
-    x, w = with_common_float("convolve", input, weights)
+    x, w = _image_and_weights("convolve", input, weights)
     return _correlated("convolve", x, backwards(w), mode, cval, _mirrored("convolve", origin, w.shape))
 
 
@@ -129,7 +137,7 @@ def correlate1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mo
         As of :func:`correlate`.
     """
     _no_output("correlate1d", output)
-    x, w = with_common_float("correlate1d", input, weights)
+    x, w = _image_and_weights("correlate1d", input, weights)
     return _along("correlate1d", x, w, axis, mode, cval, origin)
 
 
@@ -137,14 +145,14 @@ def convolve1d(input: Any, weights: Any, axis: int = -1, output: Any = None, mod
                cval: float = 0.0, origin: int = 0) -> ndarray:  # fmt: skip
     """The same with the weights in reverse order, as ``scipy.ndimage.convolve1d``."""
     _no_output("convolve1d", output)
-    x, w = with_common_float("convolve1d", input, weights)
+    x, w = _image_and_weights("convolve1d", input, weights)
     return _along("convolve1d", x, backwards(w), axis, mode, cval, _mirrored("convolve1d", origin, w.shape)[0])
 
 
 def _along(name: str, x: ndarray, w: ndarray, axis: int, mode: Any, cval: float, origin: int) -> ndarray:
     if w.ndim != 1 or not w.size or not x.ndim:
         raise ShapeError(f"{name}: a vector of weights and an image are expected, got {w.shape} and {x.shape}")
-    k = axis % x.ndim if -x.ndim <= axis < x.ndim else _no_axis(name, axis, x)
+    k = axis_of(name, axis, x.ndim)
     widths = [(0, 0)] * x.ndim
     (widths[k],) = _borders(name, w.shape, origin)
     x = bordered(name, x, widths, mode, cval)
@@ -152,10 +160,6 @@ def _along(name: str, x: ndarray, w: ndarray, axis: int, mode: Any, cval: float,
     if after <= 2:  # the axes after it go along, with weights of length 1
         return sliding_products(x, xp.reshape(w, (-1, *(1,) * after)))
     return xp.moveaxis(sliding_products(xp.moveaxis(x, k, -1), w), -1, k)
-
-
-def _no_axis(name: str, axis: int, x: ndarray) -> int:
-    raise AttrError(f"{name}: axis {axis} is not one of an array of shape {x.shape}")
 
 
 def gaussian_filter1d(input: Any, sigma: Any, axis: int = -1, order: int = 0, output: Any = None,
@@ -192,12 +196,16 @@ def gaussian_filter1d(input: Any, sigma: Any, axis: int = -1, order: int = 0, ou
 
 def _gaussian(name: str, sigma: Any, order: int, truncate: float, radius: int | None) -> ndarray:
     """Weights of correlations, of float64."""
-    if order < 0:
-        raise AttrError(f"{name}: the order of a derivative is not negative, got {order}")
-    if radius is None:
+    order = whole(name, order, "the order of a derivative", 0)
+    if radius is not None:
+        radius = whole(name, radius, "the radius", 0)
+    else:
         if isinstance(sigma, ndarray) and sigma._kind.traced:
             raise AttrError(f"{name}: a radius is needed where sigma is an argument of a compiled function")
-        radius = int(truncate * float(sigma.detach() if isinstance(sigma, ndarray) else sigma) + 0.5)
+        size = float(sigma.detach() if isinstance(sigma, ndarray) else sigma)
+        if not size >= 0:
+            raise AttrError(f"{name}: sigma is not negative, got {size}")
+        radius = int(truncate * size + 0.5)
     width = as_array(sigma, name).astype(float)
     places = np.arange(-radius, radius + 1.0)
     heights = xp.exp(-0.5 * places**2 / width**2)
@@ -229,7 +237,7 @@ def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, 
     name = "gaussian_filter"
     _no_output(name, output)
     (x,) = with_common_float(name, input)
-    along = list(range(x.ndim)) if axes is None else [axes] if isinstance(axes, int) else list(axes)
+    along = axes_of(name, axes, x.ndim)
     many = [per_axis(name, v, len(along), what) for v, what in
             ((sigma, "sigma"), (order, "order"), (mode, "mode"), (radius, "radius"))]  # fmt: skip
     for k, width, which, how, reach in zip(along, *many, strict=True):
@@ -241,8 +249,7 @@ def gaussian_filter(input: Any, sigma: Any, order: Any = 0, output: Any = None, 
 def uniform_filter1d(input: Any, size: int, axis: int = -1, output: Any = None, mode: str = "reflect",
                      cval: float = 0.0, origin: int = 0) -> ndarray:  # fmt: skip
     """The mean of `size` elements around each one along an axis, as ``scipy.ndimage.uniform_filter1d``."""
-    if size < 1:
-        raise AttrError(f"uniform_filter1d: the size is at least 1, got {size}")
+    size = whole("uniform_filter1d", size, "the size", 1)
     return correlate1d(input, np.full(size, 1 / size), axis, output, mode, cval, origin)
 
 
@@ -261,7 +268,7 @@ def uniform_filter(input: Any, size: Any = 3, output: Any = None, mode: Any = "r
         As of :func:`correlate`.
     """
     (x,) = with_common_float("uniform_filter", input)
-    along = list(range(x.ndim)) if axes is None else [axes] if isinstance(axes, int) else list(axes)
+    along = axes_of("uniform_filter", axes, x.ndim)
     many = [per_axis("uniform_filter", v, len(along), what) for v, what in
             ((size, "size"), (mode, "mode"), (origin, "origin"))]  # fmt: skip
     for k, one, how, place in zip(along, *many, strict=True):
@@ -273,7 +280,7 @@ def _slopes(name: str, weights: list[int], input: Any, axis: int, output: Any, m
     _no_output(name, output)
     (x,) = with_common_float(name, input)
     modes = per_axis(name, mode, x.ndim, "mode")
-    k = axis % x.ndim
+    k = axis_of(name, axis, x.ndim)
     found = correlate1d(x, [-1, 0, 1], k, None, modes[k], cval)
     for other in range(x.ndim):
         if other != k:
@@ -292,7 +299,7 @@ def prewitt(input: Any, axis: int = -1, output: Any = None, mode: Any = "reflect
 
 
 def _total(name: str, input: Any, mode: Any, part: Callable[[ndarray, int, str], ndarray]) -> ndarray:
-    """The sum of a filter along each axis."""
+    """The sum of a filter along each axis; of several modes, each is that of the filter of one axis."""
     (x,) = with_common_float(name, input)
     found = xp.zeros_like(x)
     for k, one in enumerate(per_axis(name, mode, x.ndim, "mode")):
@@ -312,7 +319,7 @@ def gaussian_laplace(input: Any, sigma: Any, output: Any = None, mode: Any = "re
     :func:`gaussian_filter`."""
     _no_output("gaussian_laplace", output)
     return _total("gaussian_laplace", input, mode, lambda x, k, one: gaussian_filter(
-        x, sigma, [2 * (j == k) for j in range(x.ndim)], None, mode, cval, **keywords
+        x, sigma, [2 * (j == k) for j in range(x.ndim)], None, one, cval, **keywords
     ))  # fmt: skip
 
 
@@ -322,6 +329,6 @@ def gaussian_gradient_magnitude(input: Any, sigma: Any, output: Any = None, mode
     of :func:`gaussian_filter`. Its derivative where it is 0 is 0."""
     _no_output("gaussian_gradient_magnitude", output)
     squares = _total("gaussian_gradient_magnitude", input, mode, lambda x, k, one: gaussian_filter(
-        x, sigma, [int(j == k) for j in range(x.ndim)], None, mode, cval, **keywords
+        x, sigma, [int(j == k) for j in range(x.ndim)], None, one, cval, **keywords
     ) ** 2)  # fmt: skip
     return xp.where(squares > 0, xp.sqrt(xp.where(squares > 0, squares, 1.0)), 0.0)

@@ -17,6 +17,7 @@ from ... import np as xp
 from ...errors import AttrError, ShapeError
 from ...kernels.feedback import feedback
 from ...np.arrays import ndarray, with_common_float
+from ..arguments import values_of, whole
 from .filters import bordered
 
 __all__ = ["affine_transform", "map_coordinates", "shift", "zoom"]
@@ -63,13 +64,14 @@ def map_coordinates(input: Any, coordinates: Any, output: Any = None, order: int
     """
     name = "map_coordinates"
     (x,), (places,) = with_common_float(name, input), with_common_float(name, coordinates)
+    dtype = x.dtype
     if output is not None:
         raise AttrError(f"{name}: output is not supported; assign the result, and convert it with astype")
     if order not in (0, 1, 3):
         raise AttrError(f"{name}: the orders are 0, 1 and 3, got {order!r}")
     if mode not in _SPLINES:
         raise AttrError(f"{name}: the modes are {', '.join(map(repr, _SPLINES))}, got {mode!r}")
-    if places.ndim < 1 or places.shape[0] != x.ndim or not x.size:
+    if places.ndim < 1 or places.shape[0] != x.ndim or not x.size or not x.ndim:
         raise ShapeError(f"{name}: coordinates of shape ({x.ndim}, ...) and elements are needed, got {places.shape}")
     at: list[Any] = [places[k] for k in range(x.ndim)]
     limits = x.shape
@@ -77,16 +79,23 @@ def map_coordinates(input: Any, coordinates: Any, output: Any = None, order: int
     if mode == "constant":
         outside = _any([(t < 0) | (t > n - 1) for t, n in zip(at, limits, strict=True)])
     elif mode == "wrap":  # of n - 1 elements, as the last one is the first one again
-        at = [t - max(n - 1, 1) * xp.floor(t / max(n - 1, 1)) * ((t < 0) | (t > n - 1)) for t, n in zip(at, limits)]
+        at = [_around(t, n) for t, n in zip(at, limits, strict=True)]
     if order == 3 and prefilter:
         if mode in ("nearest", "grid-constant"):
             x = bordered(name, x, [(_PADDED, _PADDED)] * x.ndim, mode, cval)
             at = [t + _PADDED for t in at]
         x = _coefficients(x, _SPLINES[mode])
     if mode == "nearest":
-        at = [xp.clip(t, 0, n - 1) for t, n in zip(at, x.shape, strict=True)]
+        at = [xp.clip(t, -4, n + 3) for t, n in zip(at, x.shape, strict=True)]  # where nothing changes any more
     found = _weighted(x, at, order, mode, cval)
-    return found if outside is None else xp.where(outside, cval, found)
+    return (found if outside is None else xp.where(outside, cval, found)).astype(dtype)
+
+
+def _around(t: Any, n: int) -> Any:
+    """Places from 0 to n - 1; from below 0 the last element is met first, from above the first one."""
+    turn = max(n - 1, 1)
+    below, above = turn * (xp.floor(-t / turn) + 1), turn * xp.floor(t / turn)
+    return t + below * (t < 0) - above * (t > n - 1)
 
 
 def _any(flags: Sequence[Any]) -> Any:
@@ -136,6 +145,8 @@ def _inside(place: Any, n: int, mode: str) -> tuple[Any, Any]:
     """The element that stands at a place which may be beyond the ends, and whether there is one."""
     if mode == "grid-constant":
         return xp.clip(place, 0, n - 1), (place >= 0) & (place < n)
+    if mode == "nearest":
+        return xp.clip(place, 0, n - 1), None
     kind = _SPLINES[mode]
     if n == 1:
         return place * 0, None
@@ -191,8 +202,10 @@ def zoom(input: Any, zoom: Any, output: Any = None, order: int = 3, mode: str = 
         As of :func:`map_coordinates`.
     """
     (x,) = with_common_float("zoom", input)
-    factors = np.broadcast_to(np.asarray(zoom, float), (x.ndim,))
-    shape = [round(n * float(z)) for n, z in zip(x.shape, factors, strict=True)]
+    factors = np.asarray(zoom, float)
+    if factors.shape not in ((), (x.ndim,)) or not (factors >= 0).all():
+        raise ShapeError(f"zoom: one factor, or one for each of {x.ndim} axes, not negative, is expected, got {zoom!r}")
+    shape = [round(n * float(z)) for n, z in zip(x.shape, np.broadcast_to(factors, (x.ndim,)), strict=True)]
     ratios = [(n - 1) / (m - 1) if m > 1 else 1.0 for n, m in zip(x.shape, shape, strict=True)]
     places = _grid(shape) * np.reshape(ratios, (-1,) + (1,) * x.ndim)
     ends = np.reshape([n - 1.0 for n in x.shape], (-1,) + (1,) * x.ndim)
@@ -220,10 +233,17 @@ def affine_transform(input: Any, matrix: Any, offset: Any = 0.0, output_shape: A
     (x,), (m,), (by,) = (with_common_float("affine_transform", v) for v in (input, matrix, offset))
     r = x.ndim
     if m.shape in ((r + 1, r + 1), (r, r + 1)):
+        if m.shape[0] > r and (numbers := values_of(m)) is not None and numbers[r].tolist() != [0.0] * r + [1.0]:
+            raise ValueError(f"affine_transform: the last row of a matrix of shape {m.shape} is {[0] * r + [1]}")
         m, by = m[:r, :r], m[:r, r]
-    if m.shape not in ((r, r), (r,)) or by.shape not in ((), (r,)):
+    if m.shape not in ((r, r), (r,)):
         raise ShapeError(f"affine_transform: for rank {r} a matrix of shape ({r}, {r}) is expected, got {m.shape}")
-    shape = x.shape if output_shape is None else tuple(output_shape)
+    if by.shape not in ((), (r,)):
+        raise ShapeError(f"affine_transform: for rank {r} an offset of shape ({r},) is expected, got {by.shape}")
+    lengths = x.shape if output_shape is None else tuple(output_shape)
+    shape = tuple([whole("affine_transform", n, "a length of output_shape", 0) for n in lengths])
+    if len(shape) != r:
+        raise ShapeError(f"affine_transform: output_shape has {r} lengths, got {shape}")
     grid = _grid(shape).reshape(r, -1)
     places = m[:, None] * grid if m.ndim == 1 else m @ grid
     places = xp.reshape(places + (by[:, None] if by.ndim else by), (r, *shape))

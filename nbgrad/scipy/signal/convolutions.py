@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ... import np as xp
 from ...errors import AttrError, ShapeError
 from ...np.arrays import as_array, ndarray, with_common_dtype, with_common_float
 from ...np.convolution import backwards, part_of_convolution
+from ..arguments import axes_of, axis_of, whole
 
 __all__ = ["convolve", "convolve2d", "correlate", "correlate2d", "fftconvolve", "oaconvolve", "upfirdn"]
 
@@ -76,11 +79,16 @@ def fftconvolve(in1: Any, in2: Any, mode: str = "full", axes: Any = None) -> nda
     mode : {"full", "same", "valid"}
     axes : int or sequence of int, optional
         All by default.
+
+    Returns
+    -------
+    ndarray
+        Of a dtype of floats.
     """
-    x, w = _operands("fftconvolve", in1, in2)
+    x, w = _operands("fftconvolve", *with_common_float("fftconvolve", in1, in2))
     if axes is None:
         return _convolved(x, w, mode, "fftconvolve")
-    along = sorted({k % x.ndim for k in ((axes,) if isinstance(axes, int) else axes)})
+    along = sorted(axes_of("fftconvolve", axes, x.ndim))
     others = [k for k in range(x.ndim) if k not in along]
     shape = xp.broadcast_shapes(*[tuple(v.shape[k] for k in others) for v in (x, w)])
     x, w = (_lines(v, others, along, shape) for v in (x, w))
@@ -131,8 +139,12 @@ def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1) -> ndarr
         That of `x` along which it is filtered.
     """
     h, x = with_common_float("upfirdn", h, x)
-    if up < 1 or down < 1 or h.ndim != 1:
-        raise AttrError(f"upfirdn: a vector h and up, down >= 1 are expected, got {h.shape}, {up} and {down}")
+    up, down = whole("upfirdn", up, "up", 1), whole("upfirdn", down, "down", 1)
+    if h.ndim != 1 or not h.size:
+        raise ShapeError(f"upfirdn: a vector h with elements is expected, got the shape {h.shape}")
+    axis = axis_of("upfirdn", axis, x.ndim)
+    if not x.shape[axis]:
+        raise ShapeError(f"upfirdn: x has no elements along axis {axis}, its shape is {x.shape}")
     x = xp.moveaxis(x, axis, -1)
     if up > 1:
         zeros = xp.zeros((*x.shape, up - 1), dtype=x.dtype)
@@ -189,6 +201,8 @@ def _in_two_dimensions(name: str, in1: Any, in2: Any, mode: str, boundary: str, 
     x, w = _operands(name, in1, in2)
     if x.ndim != 2:
         raise ShapeError(f"{name}: matrices are expected, got the shapes {x.shape} and {w.shape}")
+    if np.ndim(fillvalue):
+        raise ShapeError(f"{name}: fillvalue is a number, got the shape {np.shape(fillvalue)}")
     if boundary not in _BOUNDARIES:
         raise AttrError(f"{name}: the boundaries are 'fill', 'symm' and 'wrap', got {boundary!r}")
     run = _convolved if name == "convolve2d" else _correlated

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ... import np as xp
 from ...errors import AttrError, ShapeError
 from ...kernels.feedback import feedback
 from ...np.arrays import as_array, ndarray, with_common_dtype, with_common_float
 from ...np.convolution import convolve, sliding_products
+from ..arguments import axis_of, values_of, whole
 
 __all__ = ["deconvolve", "filtfilt", "lfilter", "lfilter_zi", "sosfilt", "sosfilt_zi", "sosfiltfilt"]
 
@@ -48,8 +51,9 @@ def lfilter(b: Any, a: Any, x: Any, axis: int = -1, zi: Any = None) -> Any:
     """
     weights, back, data = _operands("lfilter", b, a, x)
     state = None if zi is None else with_common_dtype("lfilter", zi, data)[0]
-    if not data.ndim:
-        raise ShapeError("lfilter: an array with axes is expected, got a number")
+    axis = axis_of("lfilter", axis, data.ndim)
+    if state is not None and state.ndim != data.ndim:
+        raise ShapeError(f"lfilter: zi has as many axes as x, {data.ndim}, got the shape {state.shape}")
     y, after = _filtered(weights, back, xp.moveaxis(data, axis, -1), None if zi is None else _last(state, axis))
     y = xp.moveaxis(y, -1, axis)
     return y if after is None else (y, xp.moveaxis(after, -1, axis))
@@ -64,6 +68,8 @@ def _operands(name: str, b: Any, a: Any, x: Any) -> list[ndarray]:
     weights, back = (xp.atleast_1d(v) for v in arrays[:2])
     if weights.ndim > 1 or back.ndim > 1 or not (weights.size and back.size):
         raise ShapeError(f"{name}: b and a are vectors, got the shapes {weights.shape} and {back.shape}")
+    if (numbers := values_of(back)) is not None and numbers[0] == 0:
+        raise ValueError(f"{name}: a[0] is 0; leave out leading zeros of a, and as many of b")
     return [weights / back[0], back / back[0], arrays[2]]
 
 
@@ -110,9 +116,12 @@ def lfilter_zi(b: Any, a: Any) -> ndarray:
     -------
     ndarray, shape (max(m, p) - 1,)
     """
-    weights, back, _ = _operands("lfilter_zi", b, a, 0.0)
+    name = "lfilter_zi"
+    weights, back, _ = _operands(name, b, a, 0.0)
     n = max(weights.size, back.size)
     weights, back = _with_zeros(weights, 0, n - weights.size), _with_zeros(back, 0, n - back.size)
+    if (numbers := values_of(back)) is not None and numbers.sum() == 0:
+        raise np.linalg.LinAlgError(f"{name}: the weights a add up to 0: a constant input has no constant result")
     rest = weights - back * weights[0]
     return (xp.cumsum(back) * (xp.sum(rest) / xp.sum(back)) - xp.cumsum(rest))[:-1]
 
@@ -196,7 +205,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", p
     """A signal filtered by sections forwards and then backwards, as ``scipy.signal.sosfiltfilt``; arguments as of
     :func:`sosfilt` and :func:`filtfilt`."""
     sections = _sections("sosfiltfilt", sos)
-    numbers = sections.asnumpy() if not sections._kind.traced else None
+    numbers = values_of(sections)
     taps = 2 * sections.shape[0] + 1
     if numbers is not None:
         taps -= min(int((numbers[:, 2] == 0).sum()), int((numbers[:, 5] == 0).sum()))
@@ -212,8 +221,8 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: str | None = "odd", p
 
 def _both_ways(name: str, run: Callable, x: ndarray, axis: int, padtype: str | None, n: int) -> ndarray:
     """Forwards and backwards along an axis, each from the state that goes with the first element."""
-    x = xp.moveaxis(x, axis, -1)
-    n = 0 if padtype is None else n
+    x = xp.moveaxis(x, axis_of(name, axis, x.ndim), -1)
+    n = 0 if padtype is None else whole(name, n, "padlen", 0)
     if x.shape[-1] <= n:
         raise ShapeError(f"{name}: more than padlen elements are needed, which is {n}, got {x.shape[-1]}")
     if n:
@@ -246,6 +255,8 @@ def deconvolve(signal: Any, divisor: Any) -> tuple[ndarray, ndarray]:
     weights, back = with_common_dtype("deconvolve", as_array(signal, "deconvolve"), as_array(divisor, "deconvolve"))
     if weights.ndim > 1 or back.ndim > 1:
         raise ShapeError(f"deconvolve: vectors are expected, got the shapes {weights.shape} and {back.shape}")
+    if (numbers := values_of(back)) is not None and numbers.size and numbers[0] == 0:
+        raise ValueError("deconvolve: the divisor begins with 0; leave out leading zeros")
     n = weights.size - back.size + 1
     if n <= 0:
         return xp.zeros((0,)), weights

@@ -11,6 +11,7 @@ import scipy.signal
 from ... import np as xp
 from ...errors import AttrError, ShapeError
 from ...np.arrays import ndarray, with_common_float
+from ..arguments import axis_of, whole
 from ..ndimage.filters import convolve1d
 
 __all__ = ["detrend", "savgol_filter"]
@@ -38,8 +39,14 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
     cval : float
         The elements beyond the ends, for "constant".
     """
-    (data,) = with_common_float("savgol_filter", x)
-    coefficients = scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta)
+    name = "savgol_filter"
+    (data,) = with_common_float(name, x)
+    window_length, deriv = whole(name, window_length, "window_length", 1), whole(name, deriv, "deriv", 0)
+    polyorder, axis = whole(name, polyorder, "polyorder", 0), axis_of(name, axis, data.ndim)
+    if np.ndim(delta):
+        raise ShapeError(f"{name}: delta is a number, got the shape {np.shape(delta)}")
+    coefficients = scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=float(delta))
+    coefficients = coefficients.astype(data.dtype)
     if mode != "interp":
         return convolve1d(data, coefficients, axis, mode=mode, cval=cval)
     data = xp.moveaxis(data, axis, -1)
@@ -48,7 +55,7 @@ def savgol_filter(x: Any, window_length: int, polyorder: int, deriv: int = 0, de
         raise ShapeError(f"savgol_filter: for mode 'interp' {window_length} elements are needed, got {n}")
 
     def end(places: range) -> np.ndarray:
-        rows = [scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=delta, pos=k, use="dot")
+        rows = [scipy.signal.savgol_coeffs(window_length, polyorder, deriv=deriv, delta=float(delta), pos=k, use="dot")
                 for k in places]  # fmt: skip
         return np.array(rows, data.dtype).reshape(len(rows), window_length).T
 
@@ -70,13 +77,14 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
         Where a new line begins.
     """
     (x,) = with_common_float("detrend", data)
+    axis = axis_of("detrend", axis, x.ndim)
     if type in ("constant", "c"):
         return x - xp.mean(x, axis, keepdims=True)
     if type not in ("linear", "l"):
         raise AttrError(f"detrend: the types are 'linear' and 'constant', got {type!r}")
     x = xp.moveaxis(x, axis, -1)
     n = x.shape[-1]
-    ends = sorted({0, n, *np.atleast_1d(bp).astype(int).tolist()})
+    ends = sorted({0, n, *[whole("detrend", k, "a break") for k in np.atleast_1d(bp).tolist()]})
     if ends[-1] > n or ends[0] < 0:
         raise ShapeError(f"detrend: breaks are between 0 and {n}, got {bp}")
     parts = []

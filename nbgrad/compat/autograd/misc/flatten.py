@@ -16,10 +16,29 @@ from ..boxes import isbox
 __all__ = ["flatten", "flatten_func"]
 
 
+def _sorted(value: Any) -> Any:
+    """The tree with the keys of dicts in order, as autograd has them."""
+    if isinstance(value, dict):
+        return {k: _sorted(value[k]) for k in sorted(value)}
+    return type(value)(map(_sorted, value)) if type(value) in (list, tuple) else value
+
+
+def _like(value: Any, found: Any) -> Any:
+    """The tree `found` with the keys of dicts in the order of `value`."""
+    if isinstance(value, dict):
+        return {k: _like(v, found[k]) for k, v in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)([_like(v, f) for v, f in zip(value, found, strict=True)])
+    return found
+
+
 def flatten(value: Any) -> tuple[Any, Callable]:
-    """The vector of all numbers in a tree of arrays and numbers, and the function that makes such a tree of it."""
+    """The vector of all numbers in a tree of arrays and numbers, and the function that makes such a tree of it.
+
+    Those of dicts are in the order of their keys.
+    """
     leaves: list = []
-    build = _leaves_of(value, leaves)
+    build = _leaves_of(_sorted(value), leaves)
     shapes = [np.shape(v) if not isinstance(v, NDArray) else v.shape for v in leaves]
     sizes = [int(np.prod(s, dtype=int)) for s in shapes]
 
@@ -33,7 +52,8 @@ def flatten(value: Any) -> tuple[Any, Callable]:
     def unflatten(flat: Any) -> Any:
         ends = np.cumsum([0, *sizes])
         cut = [flat[a:b] for a, b in pairwise(ends)]
-        return build(iter([part.reshape(s) if s else part[0] for part, s in zip(cut, shapes, strict=True)]))
+        parts = [part.reshape(s) if s else part[0] for part, s in zip(cut, shapes, strict=True)]
+        return _like(value, build(iter(parts)))
 
     return vector(leaves), unflatten
 

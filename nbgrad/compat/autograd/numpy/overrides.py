@@ -9,9 +9,10 @@ import numpy as np
 
 from .... import np as _np
 from ..boxes import getval, holds_box, isbox
-from .wrapping import chosen
+from .wrapping import Chosen, chosen
 
-__all__ = ["amax", "amin", "array", "c_", "make_diagonal", "max", "min", "r_", "where"]
+__all__ = ["amax", "amin", "array", "c_", "clip", "fmax", "fmin", "make_diagonal", "max", "maximum", "min", "minimum",
+           "r_", "where"]  # fmt: skip
 
 
 def _extreme(plain: Callable, own: Callable) -> Callable:
@@ -35,11 +36,43 @@ max = amax = _extreme(np.max, _np.max)
 min = amin = _extreme(np.min, _np.min)
 
 
-def where(condition: Any, x: Any = None, y: Any = None) -> Any:
-    """Elements of `x` where the condition holds, else of `y`; without these, the indices where it holds."""
+def _of_two(name: str) -> Any:
+    """An extremum of two arrays, of which equal elements share the gradient."""
+    own = getattr(_np, name)
+
+    def extreme(x1: Any, x2: Any, *args: Any, **options: Any) -> Any:
+        if args or options:
+            return own(x1, x2, *args, **options)
+        a, b = _np.array(x1) * 1.0, _np.array(x2) * 1.0
+        return _np.where(a == b, 0.5 * (a + b), own(a, b))
+
+    return chosen(getattr(np, name), extreme)
+
+
+maximum, minimum, fmax, fmin = map(_of_two, ("maximum", "minimum", "fmax", "fmin"))
+
+
+def _clipped(a: Any, a_min: Any = None, a_max: Any = None, **options: Any) -> Any:
+    """What is at a limit has no gradient."""
+    found = _np.clip(a, a_min, a_max, **options)
+    if options:
+        return found
+    inside = True
+    for limit in (a_min, a_max):
+        inside = inside if limit is None else inside & (found != limit)
+    return found if inside is True else _np.where(inside, found, found.detach())
+
+
+clip = chosen(np.clip, _clipped)
+
+
+def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None and y is None:
         return np.where(getval(condition))
     return (_np.where if holds_box((condition, x, y)) else np.where)(condition, x, y)
+
+
+where = Chosen(np.where, _where, plain=_where)  # NumPy's takes no keywords
 
 
 def array(A: Any, *args: Any, **kwargs: Any) -> Any:

@@ -11,19 +11,38 @@ from typing import Any
 import numpy as np
 
 from .... import np as _np
-from ..boxes import getval, holds_box
+from ..boxes import getval, holds_box, without_iterators
 
-__all__ = ["chosen", "fill", "wrapped_module"]
+__all__ = ["Chosen", "chosen", "fill", "wrapped_module"]
 
 
-def chosen(plain: Callable, own: Callable) -> Callable:
+class Chosen:
+    """A function that is `own` if an argument is recorded, and else `plain`.
+
+    Attributes
+    ----------
+    rule : callable or None
+        What it is for recorded arguments if there is no `own`: see :func:`..extend.defvjp`.
+    """
+
+    def __init__(self, like: Callable, own: Callable | None, plain: Callable | None = None) -> None:
+        functools.update_wrapper(self, like, updated=())
+        self.plain, self.own = plain or like, own
+        self.rule: Callable | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args = without_iterators(args)
+        if holds_box(args) or (kwargs and holds_box(kwargs)):
+            return (self.own or self.rule or self.plain)(*args, **kwargs)
+        return self.plain(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return f"<{self.plain.__name__} of {__package__}>"
+
+
+def chosen(plain: Callable, own: Callable | None) -> Any:
     """A function that is `own` if an argument is recorded, and else `plain`."""
-
-    @functools.wraps(plain)
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return (own if holds_box(args) or (kwargs and holds_box(kwargs)) else plain)(*args, **kwargs)
-
-    return call
+    return Chosen(plain, own)
 
 
 def wrapped_module(plain: ModuleType, own: Any) -> dict[str, Any]:
@@ -38,7 +57,7 @@ def wrapped_module(plain: ModuleType, own: Any) -> dict[str, Any]:
             continue
         replacement = getattr(own, name, None)
         is_function = callable(value) and not isinstance(value, type | np.ufunc)
-        names[name] = chosen(value, replacement) if is_function and callable(replacement) else value
+        names[name] = chosen(value, replacement if callable(replacement) else None) if is_function else value
     return names
 
 
