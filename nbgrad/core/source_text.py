@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import keyword
 import math
+import re
 import unicodedata
 from collections.abc import Collection
 from typing import Any
@@ -18,7 +19,8 @@ import numpy as np
 from ..errors import DTypeError
 from . import fork_safety
 
-__all__ = ["comment_source", "constant_source", "file_lines", "identifier", "lines_of", "parsed"]
+__all__ = ["comment_source", "constant_source", "file_lines", "identifier", "is_generated_name", "lines_of",
+           "parsed"]  # fmt: skip
 
 
 def constant_source(value: Any) -> str:
@@ -112,3 +114,8 @@ def parsed(source: str, mode: str = "exec") -> Any:
     """The syntax tree of `source`. Python counts the depth of all threads' trees in one place: they take turns."""
     with _parsing:
         return ast.parse(source, mode=mode)
+
+
+def is_generated_name(name: str) -> bool:
+    """Whether a name may be that of a variable in generated code: a letter or a word of loops, and a number."""
+    return re.fullmatch(r"([a-z]|low|high|out)\d+", name) is not None

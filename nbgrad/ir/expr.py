@@ -9,13 +9,12 @@ differentiation itself needs.
 from __future__ import annotations
 
 import math
-import re
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..core.fork_safety import lock
-from ..core.source_text import constant_source
+from ..core.source_text import constant_source, is_generated_name
 
 __all__ = [
     "ONE",
@@ -24,18 +23,12 @@ __all__ = [
     "Fn",
     "const",
     "free_variables",
-    "is_generated_name",
     "scaled_partial",
     "select",
     "strong",
     "var",
     "vjp",
 ]
-
-
-def is_generated_name(name: str) -> bool:
-    """Whether a name may be that of a variable in generated code: a letter or a word of loops, and a number."""
-    return re.fullmatch(r"([a-z]|low|high|out)\d+", name) is not None
 
 
 class Fn:

@@ -12,7 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ..backends.numba.compile import inline
-from ..ir.expr import ZERO, Expr, Fn, both, const, either, eq, is_generated_name, isnan, le, lt, ne, select
+from ..core.source_text import is_generated_name
+from ..ir.expr import ZERO, Expr, Fn, both, const, either, eq, isnan, le, lt, ne, select
 from ..vmath import (
     bessel,
     bessel_orders,
