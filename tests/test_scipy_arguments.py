@@ -7,6 +7,7 @@ import scipy.signal
 
 import nbgrad as nb
 import nbgrad.np as xp
+from nbgrad.ir.expr import Fn
 from nbgrad.scipy import ndimage, signal, special
 
 X = np.arange(6.0).reshape(2, 3)
@@ -93,6 +94,11 @@ def test_names_of_functions_are_none_of_loops(name):
     both = nb.value_and_grad(lambda x: xp.sum(f(x) * x))
     for a, b in zip(nb.jit(both)(x), both(x), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_a_helper_that_is_called_as_a_variable_is_refused():
+    with pytest.raises(ValueError, match="j1 is what generated code calls variables"):
+        Fn("bessel", "j1({0})", helpers={"j1": abs})
 
 
 def test_zeta_around_0():

@@ -19,7 +19,7 @@ import numpy as np
 from ..errors import DTypeError
 from . import fork_safety
 
-__all__ = ["comment_source", "constant_source", "file_lines", "identifier", "is_generated_name", "lines_of",
+__all__ = ["checked_helpers", "comment_source", "constant_source", "file_lines", "identifier", "is_generated_name", "lines_of",
            "parsed"]  # fmt: skip
 
 
@@ -119,3 +119,10 @@ def parsed(source: str, mode: str = "exec") -> Any:
 def is_generated_name(name: str) -> bool:
     """Whether a name may be that of a variable in generated code: a letter or a word of loops, and a number."""
     return re.fullmatch(r"([a-z]|low|high|out)\d+", name) is not None
+
+
+def checked_helpers(name: str, helpers: dict[str, Any]) -> dict[str, Any]:
+    """The global names that the code of a function uses; an error if variables of generated code may be called so."""
+    if taken := [h for h in helpers if is_generated_name(h)]:
+        raise ValueError(f"{name}: {taken[0]} is what generated code calls variables; name the helper otherwise")
+    return helpers

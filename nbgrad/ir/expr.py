@@ -14,7 +14,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..core.fork_safety import lock
-from ..core.source_text import constant_source, is_generated_name
+from ..core.source_text import checked_helpers, constant_source
 
 __all__ = [
     "ONE",
@@ -83,9 +83,7 @@ class Fn:
         self.integer = integer or template
         self.template = template
         self.partials = partials
-        self.helpers = helpers or {}
-        if taken := [h for h in self.helpers if is_generated_name(h)]:
-            raise ValueError(f"{name}: {taken[0]} is what generated code calls variables; name the helper otherwise")
+        self.helpers = checked_helpers(name, helpers or {})
         self.fold = fold
         self.boolean = boolean
 
