@@ -19,8 +19,8 @@ import numpy as np
 from ..errors import DTypeError
 from . import fork_safety
 
-__all__ = ["checked_helpers", "comment_source", "constant_source", "file_lines", "identifier", "is_generated_name", "lines_of",
-           "parsed"]  # fmt: skip
+__all__ = ["checked_helpers", "comment_source", "constant_source", "file_lines", "identifier", "is_generated_name",
+           "lines_of", "parsed"]  # fmt: skip
 
 
 def constant_source(value: Any) -> str:
