@@ -404,6 +404,8 @@ def test_what_clients_import_and_call():
 
     assert primitive is not None and isbox(DictBox is Box) is False
     numpy.testing.assert_allclose(make_jvp_reversemode(lambda x: x**2)(numpy.array([2.0]))(numpy.array([1.0])), [4.0])
+    of_second = make_jvp_reversemode(lambda a, x: a * x**2, 1)(3.0, numpy.array([2.0]))
+    numpy.testing.assert_allclose(of_second(numpy.array([1.0])), [12.0])
     v = numpy.array([1.0, 2.0, 3.0])
     assert autograd.grad(lambda v: np.sum(np.stack({"a": v, "b": v**2}.values())))(v).tolist() == [3.0, 5.0, 7.0]
     assert autograd.grad(lambda v: np.sum(np.hstack([u * 2 for u in (v, v)])))(v).tolist() == [4.0, 4.0, 4.0]

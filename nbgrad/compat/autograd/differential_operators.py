@@ -130,9 +130,11 @@ def tensor_jacobian_product(fun: Callable, argnum: int = 0) -> Callable:
 vector_jacobian_product = tensor_jacobian_product
 
 
-def make_jvp_reversemode(fun: Callable) -> Callable:
+@unary_to_nary
+def make_jvp_reversemode(fun: Callable, x: Any) -> Callable:
     """``make_jvp_reversemode(fun)(x)(v)`` is the Jacobian of a function at x times v."""
-    return lambda x: lambda v: make_jvp(fun)(x)(v)[1]
+    product = _make_jvp(fun, x)
+    return lambda v: product(v)[1]
 
 
 def make_ggnvp(f: Callable, g: Callable = lambda x: 0.5 * _np.sum(x**2), f_argnum: int = 0) -> Callable:
