@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..backends.numba.compile import inline
-from ..core.source_text import is_generated_name
+from ..core.source_text import helper_name
 from ..ir.expr import ZERO, Expr, Fn, both, const, either, eq, isnan, le, lt, ne, select
 from ..vmath import (
     bessel,
@@ -54,7 +54,7 @@ def _special(name: str, partials=None, arguments: int = 1) -> Fn:
 
 def _own(name: str, module, partials=None, arguments: int = 1, **facts) -> Fn:
     slots = ", ".join(f"{{{k}}}" for k in range(arguments))
-    helper = f"{name}_" if is_generated_name(name) else name
+    helper = helper_name(name)
     return Fn(name, f"{helper}({slots})", partials, helpers={helper: getattr(module, name)}, **facts)
 
 
