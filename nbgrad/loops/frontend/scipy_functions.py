@@ -4,6 +4,7 @@ calls by their addresses."""
 from __future__ import annotations
 
 import ctypes
+import importlib
 import sys
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ from ...ir.expr import Fn
 from ...kernels.special_functions import SPECIAL
 from ..ir.functions import FUNCTIONS, ScalarFunction
 
-__all__ = ["known_ufunc"]
+__all__ = ["function_of_numpy", "known_ufunc"]
 
 #: The functions of scalars that generated code calls, by their names in ``scipy.special``.
 _EXPRESSIONS = {name: row.expression for name, row in SPECIAL.items() if isinstance(row.expression, Fn)}
@@ -23,6 +24,22 @@ _EXPRESSIONS = {name: row.expression for name, row in SPECIAL.items() if isinsta
 _OF_DOUBLES = tuple(f"double ({'double, ' * n}int __pyx_skip_dispatch)".encode() for n in (1, 2, 3))
 _Capsule = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
 _Signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
+
+
+#: The namespaces of arrays of this library, and those whose names they have.
+_NAMESPACES = {"nbgrad.np": "numpy", "nbgrad.np.linalg": "numpy.linalg", "nbgrad.scipy.special": "scipy.special"}
+
+
+def function_of_numpy(value: Any) -> Any:
+    """NumPy's or SciPy's function for that of the same name in ``nbgrad.np`` or ``nbgrad.scipy.special``, which is for
+    arrays of this library; other values as they are."""
+    if not callable(value) or not str(getattr(value, "__module__", "")).startswith(("nbgrad.np", "nbgrad.scipy")):
+        return value
+    name = getattr(value, "__name__", "")
+    for own, theirs in _NAMESPACES.items():
+        if own in sys.modules and vars(sys.modules[own]).get(name) is value:
+            return getattr(importlib.import_module(theirs), name, value)
+    return value
 
 
 def known_ufunc(value: Any) -> Any:

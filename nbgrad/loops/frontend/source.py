@@ -47,7 +47,7 @@ from .named_ranges import NamedRanges
 from .number_types import numpy_type
 from .numpy_spellings import NumpySpellings
 from .print_statements import PrintStatements
-from .scipy_functions import known_ufunc
+from .scipy_functions import function_of_numpy, known_ufunc
 from .sets import Sets
 from .source_check import lambda_definition, source_changed, source_lines
 from .structured_control import LoopElse
@@ -279,7 +279,8 @@ class Source:
 
     def differentiable(self, value: object) -> object:
         """What is lowered where `value` is called: a definition, a primitive whose rule is known; else the value."""
-        value = known_ufunc(adopted(uncached(numpy_type(value)), self.generated))
+        value = function_of_numpy(uncached(numpy_type(value)))
+        value = known_ufunc(adopted(value, self.generated))
         if not callable(value) or not isinstance(value, Hashable) or address_of_c_function(value) is not None:
             return value  # a C function has no hash
         return DEFINITIONS.get(value, value)
