@@ -88,6 +88,24 @@ def test_as_scipy(call):
     )
 
 
+def test_results_without_elements_are_compiled():
+    for f in (lambda x: ndimage.zoom(x, 0.3), lambda x: ndimage.map_coordinates(x, np.ones((2, 0)))):
+        both = nb.value_and_grad(lambda x: xp.sum(f(x)))  # noqa: B023
+        value, gradient = nb.jit(both)(np.ones((4, 1)))
+        assert value == both(np.ones((4, 1)))[0] and gradient.shape == (4, 1)
+
+
+def test_widths_may_be_recorded_in_a_list():
+    def loss(a, b):
+        return xp.sum(ndimage.gaussian_filter(X, [a, b]) ** 2)
+
+    slopes, h = nb.grad(loss, argnums=(0, 1))(0.8, 1.1), 1e-6
+    for k, s in enumerate(slopes):
+        d = [h * (k == j) for j in range(2)]
+        values = [float(loss(0.8 + t * d[0], 1.1 + t * d[1])) for t in (1, -1)]
+        np.testing.assert_allclose(s, (values[0] - values[1]) / (2 * h), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["i0", "i1", "j0", "j1", "k0", "k1", "y0", "y1", "i0e", "i1e", "exp1"])
 def test_names_of_functions_are_none_of_loops(name):
     f, x = getattr(special, name), np.linspace(0.1, 5.0, 20_000)

@@ -289,11 +289,15 @@ class Graph:
     def take(self, x: ShapedValue, index: ShapedValue, axis: int) -> Value:
         """Slices of `x` along an axis, at indices (int64, in range) whose shape replaces the axis."""
         shape = x.shape[:axis] + index.shape + x.shape[axis + 1 :]
+        if 0 in shape:
+            return self.constant(0, shape, x.value.dtype)
         return self.add("take", (x, index), axis, shape, x.value.dtype)
 
     def scatter(self, x: ShapedValue, index: ShapedValue, axis: int, n: int) -> Value:
         """Zeros, of length `n` along an axis, into which the slices of `x` are accumulated at `index`."""
         shape = x.shape[:axis] + (n,) + x.shape[axis + len(index.shape) :]
+        if 0 in shape or 0 in index.shape:
+            return self.constant(0, shape, x.value.dtype)
         return self.add("scatter", (x, index), axis, shape, x.value.dtype)
 
     def opaque(

@@ -39,7 +39,7 @@ def bordered(name: str, x: ndarray, widths: Sequence[tuple[int, int]], mode: Any
 
 def per_axis(name: str, value: Any, rank: int, what: str) -> list[Any]:
     """A parameter for each axis."""
-    if isinstance(value, str) or np.ndim(value) == 0:
+    if isinstance(value, str) or (not isinstance(value, list | tuple) and np.ndim(value) == 0):
         return [value] * rank
     if len(value) != rank:
         raise ShapeError(f"{name}: {what} has one entry, or one for each of {rank} axes, got {len(value)}")
