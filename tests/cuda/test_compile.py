@@ -119,6 +119,16 @@ def test_elementwise_operators(dtype, wide, compiled):
     assert not any(".local" in text for text in every)
 
 
+@pytest.mark.parametrize("dtype", ["int16", "uint16", "uint32", "uint64"])
+def test_integers(dtype, compiled):
+    x = nd.zeros((64, 4), ctx=nb.gpu(0), dtype=dtype).as_np()
+    assert ((x // (x + 1) + x % 3) ** 2 * (x < 5)).dtype == x.dtype
+    assert [(x * 2.5).astype(dtype).dtype, (x / 2).dtype, x.sum().dtype.kind] == [x.dtype, "float64", x.dtype.kind]
+    every = [text for strings in compiled.values() for text in strings]
+    assert len(every) > 6 and all(".entry" in text for text in every)
+    assert dtype != "uint64" or any("div.u64" in text or "rem.u64" in text for text in every)
+
+
 @pytest.mark.parametrize("name", ["j0", "k0e", "jv", "yv", "iv", "kv", "expi", "expn", "zetac"])
 def test_special_functions(name, compiled):
     """Forward and backward."""

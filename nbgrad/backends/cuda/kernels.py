@@ -190,12 +190,12 @@ def _as_python(helper: Any) -> Callable:
 
 #: Result types of helpers whose result has another type than their arguments.
 _RESULTS = {"half_to_float": np.float32, "float_to_half": np.uint16, "float_to_int64": np.int64,
-            "float_to_int32": np.int64}  # fmt: skip
+            "float_to_int32": np.int64, "float_to_uint64": np.uint64}  # fmt: skip
 
 
 def _result(name: str, dtypes: Sequence[np.dtype]) -> np.dtype:
     if name in _RESULTS:
         return np.dtype(_RESULTS[name])
     if all(d.kind != "f" for d in dtypes):
-        return np.dtype(np.int64)
+        return np.dtype(np.uint64 if any(d == np.uint64 for d in dtypes) else np.int64)
     return np.result_type(*[d for d in dtypes if d.kind == "f"])
