@@ -9,23 +9,11 @@ import pytest
 
 import nbgrad as nb
 from nbgrad import NBGradError, autograd, nd
+from nbgrad.core import dtypes
 
 # DLPack.
 
-DTYPES = [
-    "float16",
-    "float32",
-    "float64",
-    "uint8",
-    "int8",
-    "uint16",
-    "int16",
-    "uint32",
-    "int32",
-    "uint64",
-    "int64",
-    "bool",
-]
+DTYPES = [d.name for d in dtypes.ALL]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

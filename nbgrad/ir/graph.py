@@ -149,7 +149,7 @@ class Graph:
         self.replayed_results: Iterator[list] | None = None  # earlier results of such steps
         self.attempted: list[type] = []  # the classes of functions whose derivative is being tried
         self.made: dict = {}  # by identity, arrays that the traced function has made of constants, by functions of np
-        self.rebound: list = []  # (array of the traced function that it wrote into, how to undo that)
+        self.undo: list[Callable[[], None]] = []  # of what the traced function wrote into its arrays
         self.per_row = 0  # nesting depth of traced sweeps over rows; values inside belong to one row
 
     def add(
@@ -169,7 +169,7 @@ class Graph:
     def attempt(self, keep: bool = True) -> Iterator[None]:
         """A scope whose steps are discarded after an exception, or unless `keep`."""
         count, drawn = len(self.values), self.drawn
-        kept = self.captured, self.updates, self.saved_results, self.rebound
+        kept = self.captured, self.updates, self.saved_results, self.undo
         lengths = [len(items) for items in kept]
         done = False
         try:
@@ -180,7 +180,7 @@ class Graph:
                 self._known = {key: v for key, v in self._known.items() if v.number < count}
                 del self.values[count:]
                 self.drawn = drawn
-                for _, undo in reversed(self.rebound[lengths[-1] :]):
+                for undo in reversed(self.undo[lengths[-1] :]):
                     undo()
                 for items, n in zip(kept, lengths, strict=True):
                     del items[n:]

@@ -25,8 +25,11 @@ __all__ = [
     "as_array",
     "as_nd",
     "as_np",
+    "check_kept",
     "is_recorded",
     "ndarray",
+    "numbers",
+    "plain_arguments",
     "stacked",
     "stored",
     "with_common_dtype",
@@ -201,6 +204,30 @@ def with_common_dtype(name: str, *values: Any) -> list[ndarray]:
     like = next((v._kind for v in given if isinstance(v, NDArray)), None)
     arrays = [as_array(np.asarray(v, dtype) if type(v) in (int, float, bool) else v, name, like) for v in given]
     return [v if v.dtype == dtype else v.astype(dtype) for v in arrays]
+
+
+def check_kept(x: ndarray, name: str) -> None:
+    """Raise if `x` is being recorded, whose numbers `name` takes."""
+    if recording() and carries_gradient(x):
+        raise LostGradientError(
+            f"x.{name}() of an array that is being recorded: gradients through it would be lost; use the array itself, "
+            f"or x.detach().{name}() where a constant is meant"
+        )
+
+
+def plain_arguments(value: Any, name: str) -> Any:
+    """Arguments with NumPy's arrays for ours; recorded ones would lose the gradient, and are an error."""
+    if isinstance(value, ndarray):
+        check_kept(value, name)
+        return value.asnumpy()
+    if isinstance(value, tuple | list):
+        return type(value)(plain_arguments(v, name) for v in value)
+    return {k: plain_arguments(v, name) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def numbers(x: Any) -> np.ndarray:
+    """Positions, an order or a mask as NumPy's; they have no gradient."""
+    return x.asnumpy() if isinstance(x, ndarray) else np.asarray(x)
 
 
 def with_common_float(name: str, *values: Any) -> list[ndarray]:

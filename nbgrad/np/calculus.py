@@ -142,9 +142,6 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * np.pi) -> ndarray:
     return x + from_numpy_values(np.round(whole / period) * period).astype(x.dtype) if x.size and k >= 0 else x
 
 
-# Polynomials, highest power first.
-
-
 # Statistics of samples.
 
 

@@ -7,15 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.ndarray import NDArray
+from .arrays import plain_arguments
 from .creation import from_numpy_values
 
 __all__ = ["fromstring", "genfromtxt", "load", "loadtxt", "save", "savetxt", "savez", "savez_compressed"]
-
-
-def _values(x: Any) -> Any:
-    """The numbers of an array; an error if it is recorded."""
-    return np.asarray(x) if isinstance(x, NDArray) else x
 
 
 def _read(found: Any) -> Any:
@@ -31,7 +26,7 @@ def _reading(name: str) -> Callable:
         return tuple(map(_read, found)) if isinstance(found, tuple | list) else _read(found)
 
     read.__name__ = read.__qualname__ = name
-    read.__doc__ = f"As ``numpy.{name}``; an array of numbers becomes one of this package."
+    read.__doc__ = f"As ``numpy.{name}``; an array of numbers becomes one of this package. (Those of archives do not.)"
     return read
 
 
@@ -39,7 +34,7 @@ def _writing(name: str) -> Callable:
     function = getattr(np, name)
 
     def write(file, *args, **kwargs) -> None:
-        function(file, *map(_values, args), **{k: _values(v) for k, v in kwargs.items()})
+        function(file, *plain_arguments(args, name), **plain_arguments(kwargs, name))
 
     write.__name__ = write.__qualname__ = name
     write.__doc__ = f"As ``numpy.{name}``, of the values of arrays."

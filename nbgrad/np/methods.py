@@ -10,13 +10,12 @@ import numpy as np
 
 from ..arrays.ndarray import NDArray, wrap
 from ..autodiff.constants import carries_gradient
-from ..autodiff.state import recording
 from ..errors import DTypeError, LostGradientError
 from ..kernels import creation as _creation
 from ..kernels import subscript
 from ..protocols import in_place
 from . import linalg, manipulation, products, reductions, selection, writing
-from .arrays import as_np, ndarray
+from .arrays import as_np, check_kept, ndarray, plain_arguments
 from .assignment import check_index, setitem, single_bool, update_views, write
 from .at import At
 from .special import of_ufunc
@@ -64,22 +63,14 @@ def _astype(self: ndarray, dtype, order="K", casting="unsafe", subok=True, copy=
 
 def _item(self: ndarray, *index) -> Any:
     """An element as a Python number; of a recorded array it would lose the gradient, and is an error."""
-    _check_kept(self, "item")
+    check_kept(self, "item")
     return self._view().item(*index)
 
 
 def _tolist(self: ndarray) -> Any:
     """The elements as nested lists of Python numbers; of a recorded array an error."""
-    _check_kept(self, "tolist")
+    check_kept(self, "tolist")
     return self._view().tolist()
-
-
-def _check_kept(x: ndarray, name: str) -> None:
-    if recording() and carries_gradient(x):
-        raise LostGradientError(
-            f"x.{name}() of an array that is being recorded: gradients through it would be lost; use the array itself, "
-            f"or x.detach().{name}() where a constant is meant"
-        )
 
 
 def _sort(self: ndarray, axis=-1, kind=None, order=None, *, stable=None) -> None:
@@ -172,22 +163,12 @@ def _array_function(self: ndarray, function: Callable, types, args: tuple, kwarg
     own = _FUNCTIONS.get(key)
     if own is not None:
         return own(*args, **kwargs)
-    if key[1] in _OUTPUT:  # writes or prints numbers
-        return function(*_as_numpy(args, key[1]), **_as_numpy(kwargs, key[1]))
+    if key[1] in _OUTPUT:  # prints numbers
+        return function(*plain_arguments(args, key[1]), **plain_arguments(kwargs, key[1]))
     return _refuse(".".join(key))
 
 
-_OUTPUT = frozenset({"save", "savez", "savez_compressed", "savetxt", "array2string", "array_repr", "array_str"})
-
-
-def _as_numpy(value: Any, name: str) -> Any:
-    """Arguments with NumPy's arrays for ours; recorded ones would lose the gradient, and are an error."""
-    if isinstance(value, ndarray):
-        _check_kept(value, name)
-        return value.asnumpy()
-    if isinstance(value, tuple | list):
-        return type(value)(_as_numpy(v, name) for v in value)
-    return {k: _as_numpy(v, name) for k, v in value.items()} if isinstance(value, dict) else value
+_OUTPUT = frozenset({"array2string", "array_repr", "array_str"})
 
 
 _FROM = {

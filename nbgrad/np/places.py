@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from ..arrays.ndarray import NDArray
-from .arrays import as_array, ndarray
+from .arrays import as_array, ndarray, numbers
 from .creation import from_numpy_values
 
 __all__ = ["argpartition", "diag_indices_from", "lexsort", "ravel_multi_index", "tril_indices_from",
            "triu_indices_from", "unravel_index"]  # fmt: skip
 
 
-def _values(x: Any) -> Any:
-    return x.asnumpy() if isinstance(x, NDArray) else x
+def _arrays(found: tuple) -> tuple[ndarray, ...]:
+    return tuple([from_numpy_values(np.asarray(k)) for k in found])
 
 
 def argpartition(a, kth, axis=-1, kind="introselect", order=None) -> ndarray:
@@ -25,24 +22,19 @@ def argpartition(a, kth, axis=-1, kind="introselect", order=None) -> ndarray:
 
 def lexsort(keys, axis=-1) -> ndarray:
     """The order of elements by several keys, the last one first."""
-    values = keys.asnumpy() if isinstance(keys, NDArray) else [_values(k) for k in keys]
+    values = numbers(keys) if isinstance(keys, ndarray) else [numbers(k) for k in keys]
     return from_numpy_values(np.asarray(np.lexsort(values, axis)))
 
 
 def unravel_index(indices, shape, order="C") -> tuple[ndarray, ...]:
     """Places in an array of a shape, along each axis, of numbers of elements."""
-    found = np.unravel_index(_values(indices), shape, order)
-    return tuple([from_numpy_values(np.asarray(k)) for k in found])
+    return _arrays(np.unravel_index(numbers(indices), shape, order))
 
 
 def ravel_multi_index(multi_index, dims, mode="raise", order="C") -> ndarray:
     """The numbers of elements by their places along each axis."""
-    places = tuple([np.asarray(_values(k)) for k in multi_index])
+    places = tuple([numbers(k) for k in multi_index])
     return from_numpy_values(np.asarray(np.ravel_multi_index(places, dims, mode, order)))
-
-
-def _arrays(found: tuple) -> tuple[ndarray, ...]:
-    return tuple(map(from_numpy_values, found))
 
 
 def diag_indices_from(arr) -> tuple[ndarray, ...]:

@@ -74,15 +74,14 @@ def polydiv(u, v) -> tuple[ndarray, ndarray]:
         factor = rest[k] / b[0]
         found.append(factor)
         rest = concatenate([rest[:k], rest[k : k + b.size] - factor * b, rest[k + b.size :]])
-    first = builtin_min(n + 1, rest.size - 1) if n >= 0 else 0
+    first = min(n + 1, rest.size - 1) if n >= 0 else 0
     while first < rest.size - 1 and abs(float(rest[first].asnumpy())) <= 1e-14:  # NumPy's bound of zero
         first += 1
     return concatenate([reshape(q, (1,)) for q in found]) if found else zeros(1), rest[first:]
 
 
 def poly(seq_of_zeros) -> ndarray:
-    """The coefficients of the polynomial with these roots, or of the characteristic polynomial of a matrix whose
-    eigenvalues are real; that of a symmetric one."""
+    """The coefficients of the polynomial with these roots; that of the highest power is 1."""
     x = as_array(seq_of_zeros, "poly") * 1.0
     if x.ndim > 1:
         raise ShapeError(f"poly: a vector of roots is expected, got the shape {x.shape}; use np.linalg.eigvalsh(a)")
@@ -143,6 +142,3 @@ def polyfit(x, y, deg, rcond=None, full=False, w=None, cov=False) -> Any:
     else:
         factor = ((values - matmul(left, found)) ** 2).sum(0) / (at.size - deg - 1)
     return found, base * factor if values.ndim == 1 else base[:, :, None] * factor
-
-
-builtin_min = min

@@ -189,9 +189,9 @@ def _rebind(x: Any, new: NDArray) -> None:
 
 
 def _bind(x: Any, buf: Any, like: NDArray) -> None:
-    _graph().rebound.append((x, partial(_restore, x, x._buf, x._kind, x._node)))
-    _restore(x, buf, like._kind, like._node)
+    _graph().undo.append(partial(_set, x, x._buf, x._kind, x._node))
+    _set(x, buf, like._kind, like._node)
 
 
-def _restore(x: Any, buf: Any, kind: Any, node: Any) -> None:
+def _set(x: Any, buf: Any, kind: Any, node: Any) -> None:
     x._buf, x._kind, x._node = buf, kind, node

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
-from .arrays import as_array, ndarray
+from .arrays import as_array, ndarray, numbers
 from .manipulation import expanded, ravel
 
 __all__ = ["Flat", "copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
@@ -34,7 +34,7 @@ class Flat:
         return ravel(self.base).copy()[key]
 
     def __setitem__(self, key: Any, values: Any) -> None:
-        places = np.arange(self.base.size)[_numbers(key) if isinstance(key, ndarray) else key]
+        places = np.arange(self.base.size)[numbers(key) if isinstance(key, ndarray) else key]
         if np.size(places):
             put(self.base, np.reshape(places, -1), values)
 
@@ -46,13 +46,8 @@ def _target(a: Any, op: str) -> ndarray:
     return a
 
 
-def _numbers(x: Any) -> np.ndarray:
-    """Indices or a mask as NumPy's."""
-    return x.asnumpy() if isinstance(x, ndarray) else np.asarray(x)
-
-
 def _mask(mask: Any, like: ndarray, op: str) -> np.ndarray:
-    found = _numbers(mask).astype(bool)
+    found = numbers(mask).astype(bool)
     if found.shape != like.shape:
         raise ShapeError(f"{op}: the mask must have the shape of the array, {like.shape}, not {found.shape}")
     return found
@@ -74,13 +69,13 @@ def copyto(dst, src, casting="same_kind", where=True) -> None:
     if where is True:
         x[...] = expanded(values.astype(x.dtype), x.shape)
         return
-    mask = np.broadcast_to(_numbers(where), x.shape)
+    mask = np.broadcast_to(numbers(where), x.shape)
     x[mask] = expanded(values.astype(x.dtype), x.shape)[mask]
 
 
 def put(a, ind, v, mode="raise") -> None:
     """Set the elements at the positions `ind` of the flat array to values, which are repeated if there are fewer."""
-    x, places = _target(a, "put"), np.asarray(_numbers(ind))
+    x, places = _target(a, "put"), np.asarray(numbers(ind))
     if places.size and places.dtype.kind not in "iu":
         raise DTypeError(f"put: indices must be integers, not of dtype {places.dtype}")
     outside = places[(places < -x.size) | (places >= x.size)]
@@ -126,7 +121,7 @@ def put_along_axis(arr, indices, values, axis) -> None:
     x = _target(arr, "put_along_axis")
     if axis is None:
         raise DTypeError("put_along_axis: axis=None is not supported; write into a.reshape(-1), with axis=0")
-    places = _numbers(indices)
+    places = numbers(indices)
     if places.ndim != x.ndim:
         raise ShapeError(f"put_along_axis: indices must have {x.ndim} axes as the array, not {places.ndim}")
     grid = [np.arange(n).reshape(-1, *(1,) * (x.ndim - k - 1)) for k, n in enumerate(x.shape)]

@@ -115,10 +115,8 @@ def store_out(result: NDArray, out: NDArray | None, op: str) -> NDArray:
     traced = tracing.current.graph is not None
     common_conventions([result._kind if traced else out._kind, result._kind], op)
     result = reinterpreted(result, out._kind.conventions)
-    if out._shape != result._shape or (out._kind.dtype, traced or out._kind.ctx) != (
-        result._kind.dtype,
-        traced or result._kind.ctx,
-    ):
+    same = out._kind.dtype is result._kind.dtype if traced else out._kind is result._kind
+    if out._shape != result._shape or not same:
         raise ShapeError(
             f"{op}: out must have shape {result._shape} and dtype {result._kind.dtype}, "
             f"got {out._shape} and {out._kind.dtype}"

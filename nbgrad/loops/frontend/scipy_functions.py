@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
+from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -33,13 +34,20 @@ _NAMESPACES = {"nbgrad.np": "numpy", "nbgrad.np.linalg": "numpy.linalg", "nbgrad
 def function_of_numpy(value: Any) -> Any:
     """NumPy's or SciPy's function for that of the same name in ``nbgrad.np`` or ``nbgrad.scipy.special``, which is for
     arrays of this library; other values as they are."""
-    if not callable(value) or not str(getattr(value, "__module__", "")).startswith(("nbgrad.np", "nbgrad.scipy")):
+    if not callable(value) or not isinstance(value, Hashable):
         return value
-    name = getattr(value, "__name__", "")
-    for own, theirs in _NAMESPACES.items():
-        if own in sys.modules and vars(sys.modules[own]).get(name) is value:
-            return getattr(importlib.import_module(theirs), name, value)
-    return value
+    return _functions_of_numpy(tuple([own for own in _NAMESPACES if own in sys.modules])).get(value, value)
+
+
+@cache
+def _functions_of_numpy(namespaces: tuple[str, ...]) -> dict[Any, Any]:
+    """The functions that have the names of those in `namespaces`, by these."""
+    found: dict[Any, Any] = {}
+    for own in namespaces:
+        theirs = importlib.import_module(_NAMESPACES[own])
+        functions = {n: f for n, f in vars(sys.modules[own]).items() if callable(f) and isinstance(f, Hashable)}
+        found |= {f: getattr(theirs, n) for n, f in functions.items() if hasattr(theirs, n)}
+    return found
 
 
 def known_ufunc(value: Any) -> Any:
