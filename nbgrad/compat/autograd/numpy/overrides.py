@@ -9,7 +9,7 @@ import numpy as np
 
 from .... import np as _np
 from ..boxes import getval, holds_box, isbox
-from .wrapping import Chosen, chosen
+from .wrapping import Chosen
 
 __all__ = ["amax", "amin", "array", "c_", "clip", "fmax", "fmin", "make_diagonal", "max", "maximum", "min", "minimum",
            "r_", "where"]  # fmt: skip
@@ -29,7 +29,7 @@ def _extreme(plain: Callable, own: Callable) -> Callable:
         exact = own(x, axis, keepdims=keepdims)
         return exact.detach() + (shared - shared.detach()) if np.isfinite(exact.asnumpy()).all() else exact
 
-    return chosen(plain, extreme)
+    return Chosen(plain, extreme)
 
 
 max = amax = _extreme(np.max, _np.max)
@@ -46,7 +46,7 @@ def _of_two(name: str) -> Any:
         a, b = _np.array(x1) * 1.0, _np.array(x2) * 1.0
         return _np.where(a == b, 0.5 * (a + b), own(a, b))
 
-    return chosen(getattr(np, name), extreme)
+    return Chosen(getattr(np, name), extreme)
 
 
 maximum, minimum, fmax, fmin = map(_of_two, ("maximum", "minimum", "fmax", "fmin"))
@@ -63,7 +63,7 @@ def _clipped(a: Any, a_min: Any = None, a_max: Any = None, **options: Any) -> An
     return found if inside is True else _np.where(inside, found, found.detach())
 
 
-clip = chosen(np.clip, _clipped)
+clip = Chosen(np.clip, _clipped)
 
 
 def _where(condition: Any, x: Any = None, y: Any = None) -> Any:

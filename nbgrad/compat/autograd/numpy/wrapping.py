@@ -13,7 +13,7 @@ import numpy as np
 from .... import np as _np
 from ..boxes import getval, holds_box, without_iterators
 
-__all__ = ["Chosen", "chosen", "fill", "wrapped_module"]
+__all__ = ["Chosen", "fill", "wrapped_module"]
 
 
 class Chosen:
@@ -40,11 +40,6 @@ class Chosen:
         return f"<{self.plain.__name__} of {__package__}>"
 
 
-def chosen(plain: Callable, own: Callable | None) -> Any:
-    """A function that is `own` if an argument is recorded, and else `plain`."""
-    return Chosen(plain, own)
-
-
 def wrapped_module(plain: ModuleType, own: Any) -> dict[str, Any]:
     """The names of a module of NumPy or SciPy, with those of `own` for recorded arguments.
 
@@ -57,7 +52,7 @@ def wrapped_module(plain: ModuleType, own: Any) -> dict[str, Any]:
             continue
         replacement = getattr(own, name, None)
         is_function = callable(value) and not isinstance(value, type | np.ufunc)
-        names[name] = chosen(value, replacement if callable(replacement) else None) if is_function else value
+        names[name] = Chosen(value, replacement if callable(replacement) else None) if is_function else value
     return names
 
 

@@ -8,7 +8,7 @@ import scipy.special
 
 from ....kernels.special_functions import SPECIAL
 from ....scipy import special as _special
-from ..numpy.wrapping import chosen
+from ..numpy.wrapping import Chosen
 
 _NAMES = [*SPECIAL, "logsumexp", "multigammaln", "polygamma", "zeta"]
 __all__ = [*_NAMES, "rgamma"]
@@ -18,8 +18,8 @@ def __dir__() -> list[str]:
     return __all__
 
 
-globals().update({name: chosen(getattr(scipy.special, name), getattr(_special, name)) for name in _NAMES})
-rgamma = chosen(scipy.special.rgamma, lambda x: 1.0 / _special.gamma(x))
+globals().update({name: Chosen(getattr(scipy.special, name), getattr(_special, name)) for name in _NAMES})
+rgamma = Chosen(scipy.special.rgamma, lambda x: 1.0 / _special.gamma(x))
 
 #: SciPy's other functions, of what is not recorded.
 __getattr__ = partial(getattr, scipy.special)

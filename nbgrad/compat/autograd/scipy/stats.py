@@ -14,7 +14,7 @@ from typing import Any
 import scipy.stats
 
 from ....scipy import stats as _stats
-from ..numpy.wrapping import chosen
+from ..numpy.wrapping import Chosen
 
 __all__ = [*_stats.continuous.__all__, *_stats.discrete.__all__, *_stats.multivariate.__all__]
 
@@ -28,7 +28,7 @@ def _distribution(name: str) -> ModuleType:
     module: Any = ModuleType(f"{__name__}.{name}", own.__doc__)
     for method in dir(own):
         if not method.startswith("_") and callable(getattr(own, method)) and hasattr(plain, method):
-            setattr(module, method, chosen(getattr(plain, method), getattr(own, method)))
+            setattr(module, method, Chosen(getattr(plain, method), getattr(own, method)))
     module.__getattr__ = partial(getattr, plain)  # SciPy's other functions, of what is not recorded
     sys.modules[module.__name__] = module
     return module
