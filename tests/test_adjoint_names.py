@@ -135,7 +135,8 @@ def f(u):
 
 def test_primitives_called_like_functions_of_the_table():
     """Whatever its name, the primitive is called, not NumPy's function or a variable of the generated code."""
-    for called in ("sin", "power", "select", "mul", "g", "s_bar", "hole0", "np", "max", "plus", "u"):
+    ours = "sin", "power", "select", "mul", "j1", "bessel_j1", "np", "max", "plus"
+    for called in (*ours, "g", "s_bar", "hole0", "u", "f2", "f2", "f2_", "low0", "out3_"):
         made = {}
         exec(f"def {called}(x):\n    return 2.5 * x * x\n\n\ndef rule(c, y, x):\n    return 5.0 * x * c\n", made)
         own = nb.primitive(numba.njit(made[called]))

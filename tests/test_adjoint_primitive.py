@@ -1,6 +1,8 @@
 """primitive without a vjp: the derivative of a function with loops is that of its adjoint."""
 
+import contextlib
 import functools
+from dataclasses import dataclass
 
 import numba
 import numpy as np
@@ -216,7 +218,7 @@ def test_examples(name, uncompiled):
 def test_what_has_no_derivative_says_why():
     @nb.primitive
     def careful(x):
-        with np.errstate(all="ignore"):
+        with contextlib.suppress(KeyError):
             return x * 2
 
     assert careful(nd.array(X)).shape == (5,) and careful.order == 0
@@ -397,3 +399,20 @@ def test_constants_of_classes_and_constants_that_come_later(monkeypatch):
         value, gradient = nb.value_and_grad(lambda x: made(x))(x)
         assert value == made(x) == 6 * rate
         np.testing.assert_allclose(gradient, 3 * rate)
+
+
+def test_functions_without_a_hash():
+    """An object of a frozen class has the hash of its fields, and an array has none."""
+
+    @dataclass(frozen=True)
+    class Weighted:
+        weights: np.ndarray
+
+        def __call__(self, x):
+            return self.weights * x
+
+    weighted = Weighted(np.arange(5.0))
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(weighted)
+    with pytest.raises(TraceError, match="weighted has no derivative here"):
+        nb.adjoint(lambda x: np.sum(weighted(x)))

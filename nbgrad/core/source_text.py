@@ -19,8 +19,8 @@ import numpy as np
 from ..errors import DTypeError
 from . import fork_safety
 
-__all__ = ["checked_helpers", "comment_source", "constant_source", "file_lines", "helper_name", "identifier",
-           "lines_of", "name_of_helper", "parsed"]  # fmt: skip
+__all__ = ["checked_helpers", "comment_source", "constant_source", "file_lines", "identifier", "is_generated_name",
+           "lines_of", "parsed"]  # fmt: skip
 
 
 def constant_source(value: Any) -> str:
@@ -119,16 +119,6 @@ def parsed(source: str, mode: str = "exec") -> Any:
 def is_generated_name(name: str) -> bool:
     """Whether a name may be that of a variable in generated code: a letter or a word of loops, and a number."""
     return re.fullmatch(r"([a-z]|low|high|out)\d+", name) is not None
-
-
-def helper_name(name: str) -> str:
-    """How generated code calls a function of this name: the Bessel function ``j1`` is called as no variable is."""
-    return f"{name}_" if is_generated_name(name) else name
-
-
-def name_of_helper(helper: str) -> str:
-    """The name of a function that generated code calls `helper`."""
-    return helper[:-1] if helper[-1:] == "_" and is_generated_name(helper[:-1]) else helper
 
 
 def checked_helpers(name: str, helpers: dict[str, Any]) -> dict[str, Any]:

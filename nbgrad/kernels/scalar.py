@@ -12,7 +12,6 @@ from collections.abc import Callable
 import numpy as np
 
 from ..backends.numba.compile import inline
-from ..core.source_text import helper_name
 from ..ir.expr import ZERO, Expr, Fn, both, const, either, eq, isnan, le, lt, ne, select
 from ..vmath import (
     bessel,
@@ -54,8 +53,7 @@ def _special(name: str, partials=None, arguments: int = 1) -> Fn:
 
 def _own(name: str, module, partials=None, arguments: int = 1, **facts) -> Fn:
     slots = ", ".join(f"{{{k}}}" for k in range(arguments))
-    helper = helper_name(name)
-    return Fn(name, f"{helper}({slots})", partials, helpers={helper: getattr(module, name)}, **facts)
+    return Fn(name, f"{name}({slots})", partials, helpers={name: getattr(module, name)}, **facts)
 
 
 def _vector(*args, **facts) -> Fn:
@@ -184,7 +182,7 @@ expn: Fn = _own("expn", exponential_integral, lambda n, x, y: (None, -expn(n - 1
 
 
 # Bessel functions: derivatives are made of the neighbouring orders, and so exact also at 0; those by the order are NaN.
-def _bessel(name: str, module, named: tuple[Fn, ...], slope: Callable) -> Fn:
+def _bessel_of_order(name: str, module, named: tuple[Fn, ...], slope: Callable) -> Fn:
     """The function of real orders; `slope` makes the derivative of those of the orders v - 1, v + 1, of x and y."""
 
     def of_order(v: Expr, x: Expr) -> Expr:
@@ -199,26 +197,34 @@ def _bessel(name: str, module, named: tuple[Fn, ...], slope: Callable) -> Fn:
     return made
 
 
-j0: Fn = _vector("j0", bessel, lambda x, y: -j1(x), finite=True)
-j1: Fn = _vector("j1", bessel, lambda x, y: 0.5 * (j0(x) - jv(2, x)), finite=True)
-y0: Fn = _vector("y0", bessel, lambda x, y: -y1(x))
-y1: Fn = _vector("y1", bessel, lambda x, y: 0.5 * (y0(x) - yv(2, x)))
-i0: Fn = _vector("i0", modified_bessel, lambda x, y: i1(x))
-i1: Fn = _vector("i1", modified_bessel, lambda x, y: 0.5 * (i0(x) + iv(2, x)))
-i0e: Fn = _vector("i0e", modified_bessel, lambda x, y: i1e(x) - sign(x) * y, finite=True)
-i1e: Fn = _vector("i1e", modified_bessel, lambda x, y: 0.5 * (i0e(x) + ive(2, x)) - sign(x) * y, finite=True)
-k0: Fn = _vector("k0", modified_bessel, lambda x, y: -k1(x))
-k1: Fn = _vector("k1", modified_bessel, lambda x, y: -0.5 * (k0(x) + kv(2, x)))
-k0e: Fn = _vector("k0e", modified_bessel, lambda x, y: y - k1e(x))
-k1e: Fn = _vector("k1e", modified_bessel, lambda x, y: y - 0.5 * (k0e(x) + kve(2, x)))
-jv: Fn = _bessel("jv", bessel_orders, (j0, j1), lambda below, above, x, y: 0.5 * (below - above))
-yv: Fn = _bessel("yv", bessel_orders, (y0, y1), lambda below, above, x, y: 0.5 * (below - above))
-yn: Fn = _bessel("yn", bessel_orders, (y0, y1), lambda below, above, x, y: 0.5 * (below - above))
-iv: Fn = _bessel("iv", modified_orders, (i0, i1), lambda below, above, x, y: 0.5 * (below + above))
-ive: Fn = _bessel("ive", modified_orders, (i0e, i1e), lambda below, above, x, y: 0.5 * (below + above) - sign(x) * y)
-kv: Fn = _bessel("kv", modified_orders, (k0, k1), lambda below, above, x, y: -0.5 * (below + above))
-kn: Fn = _bessel("kn", modified_orders, (k0, k1), lambda below, above, x, y: -0.5 * (below + above))
-kve: Fn = _bessel("kve", modified_orders, (k0e, k1e), lambda below, above, x, y: y - 0.5 * (below + above))
+def _bessel(name: str, module, partials, **facts) -> Fn:
+    """The function of one order; generated code calls variables ``j1``, and so it is ``bessel_j1`` there."""
+    helper = f"bessel_{name}"
+    return Fn(name, f"{helper}({{0}})", partials, helpers={helper: getattr(module, helper)}, vectorizes=True, **facts)
+
+
+j0: Fn = _bessel("j0", bessel, lambda x, y: -j1(x), finite=True)
+j1: Fn = _bessel("j1", bessel, lambda x, y: 0.5 * (j0(x) - jv(2, x)), finite=True)
+y0: Fn = _bessel("y0", bessel, lambda x, y: -y1(x))
+y1: Fn = _bessel("y1", bessel, lambda x, y: 0.5 * (y0(x) - yv(2, x)))
+i0: Fn = _bessel("i0", modified_bessel, lambda x, y: i1(x))
+i1: Fn = _bessel("i1", modified_bessel, lambda x, y: 0.5 * (i0(x) + iv(2, x)))
+i0e: Fn = _bessel("i0e", modified_bessel, lambda x, y: i1e(x) - sign(x) * y, finite=True)
+i1e: Fn = _bessel("i1e", modified_bessel, lambda x, y: 0.5 * (i0e(x) + ive(2, x)) - sign(x) * y, finite=True)
+k0: Fn = _bessel("k0", modified_bessel, lambda x, y: -k1(x))
+k1: Fn = _bessel("k1", modified_bessel, lambda x, y: -0.5 * (k0(x) + kv(2, x)))
+k0e: Fn = _bessel("k0e", modified_bessel, lambda x, y: y - k1e(x))
+k1e: Fn = _bessel("k1e", modified_bessel, lambda x, y: y - 0.5 * (k0e(x) + kve(2, x)))
+jv: Fn = _bessel_of_order("jv", bessel_orders, (j0, j1), lambda below, above, x, y: 0.5 * (below - above))
+yv: Fn = _bessel_of_order("yv", bessel_orders, (y0, y1), lambda below, above, x, y: 0.5 * (below - above))
+yn: Fn = _bessel_of_order("yn", bessel_orders, (y0, y1), lambda below, above, x, y: 0.5 * (below - above))
+iv: Fn = _bessel_of_order("iv", modified_orders, (i0, i1), lambda below, above, x, y: 0.5 * (below + above))
+ive: Fn = _bessel_of_order(
+    "ive", modified_orders, (i0e, i1e), lambda below, above, x, y: 0.5 * (below + above) - sign(x) * y
+)
+kv: Fn = _bessel_of_order("kv", modified_orders, (k0, k1), lambda below, above, x, y: -0.5 * (below + above))
+kn: Fn = _bessel_of_order("kn", modified_orders, (k0, k1), lambda below, above, x, y: -0.5 * (below + above))
+kve: Fn = _bessel_of_order("kve", modified_orders, (k0e, k1e), lambda below, above, x, y: y - 0.5 * (below + above))
 
 
 # A draw x of the gamma distribution with shape a, held at its place u in the distribution, as a function of a: the

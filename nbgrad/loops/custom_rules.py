@@ -10,7 +10,7 @@ import builtins
 import inspect
 import opcode
 import sys
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -19,7 +19,8 @@ from numba import types
 from ..backends.numba.compile import is_nopython, nopython_function
 from ..backends.numba.internals import NumbaError, as_dtype
 from ..backends.numba.result_types import result_form, result_type
-from ..core.source_text import identifier
+from ..backends.numba.wrapped_functions import has_hash
+from ..core.source_text import identifier, is_generated_name
 from ..errors import TraceError
 from ..ir.expr import Fn
 from .ir.functions import FUNCTIONS, ScalarFunction
@@ -55,7 +56,7 @@ def adopted(called: Any, generated: bool) -> Any:
     A primitive with a vjp is registered as a rule, and as a scalar function if Numba compiles both for scalars. In
     `generated` code, forward functions are mapped back to their primitives.
     """
-    if isinstance(called, Hashable) and generated:
+    if has_hash(called) and generated:
         return _primitives.get(called, called)
     if not hasattr(called, "forward"):
         return called
@@ -87,7 +88,7 @@ def register_rule(forward: Callable, vjp: Callable, infer: Callable, jvp: Callab
 
 def rule_of(called: Any) -> Rule | RuleFamily | None:
     """The rule of a primitive, if Numba compiled it and its vjp."""
-    return _rules.get(called) if isinstance(called, Hashable) else None
+    return _rules.get(called) if has_hash(called) else None
 
 
 def member(family: RuleFamily, kinds: tuple[Kind, ...]) -> tuple[Any, Rule]:
@@ -146,7 +147,7 @@ class Rule:
     def __init__(self, name: str, forward: Any, vjp: Any, infer: Callable | None, jvp: Any = None) -> None:
         self.draws = vjp is None
         name = identifier(name, {*RESERVED, *vars(builtins), "ahead", "in_large_pages", "plus"})
-        while name in globals() or f"{name}_vjp" in globals():
+        while is_generated_name(name) or name in globals() or f"{name}_vjp" in globals():
             name += "_"
         self.name, self.vjp, self.infer = name, f"{name}_vjp", infer
         self.helpers = {self.name: forward} if self.draws else {self.name: forward, self.vjp: vjp}

@@ -17,7 +17,7 @@ from .bits import copy_sign, fma, horner
 from .exponential import log
 from .trigonometric import cos, sin
 
-__all__ = ["j0", "j1", "y0", "y1"]
+__all__ = ["bessel_j0", "bessel_j1", "bessel_y0", "bessel_y1"]
 
 _MIDDLE = 3.75  # of the polynomials from 2.5 to 5
 _TWO_OVER_PI = 2.0 / math.pi
@@ -51,11 +51,11 @@ def _j0_64(x):
 
 
 def _j0_32(x):
-    return np.float32(j0(np.float64(x)))
+    return np.float32(bessel_j0(np.float64(x)))
 
 
 #: [2.6 ulp]
-j0 = by_precision(_j0_32, _j0_64)
+bessel_j0 = by_precision(_j0_32, _j0_64)
 
 
 def _j1_64(x):
@@ -69,11 +69,11 @@ def _j1_64(x):
 
 
 def _j1_32(x):
-    return np.float32(j1(np.float64(x)))
+    return np.float32(bessel_j1(np.float64(x)))
 
 
 #: [2.7 ulp]
-j1 = by_precision(_j1_32, _j1_64)
+bessel_j1 = by_precision(_j1_32, _j1_64)
 
 
 def _y0_64(x):
@@ -88,11 +88,11 @@ def _y0_64(x):
 
 
 def _y0_32(x):
-    return np.float32(y0(np.float64(x)))
+    return np.float32(bessel_y0(np.float64(x)))
 
 
 #: -inf at 0, NaN below. [2.7 ulp]
-y0 = by_precision(_y0_32, _y0_64)
+bessel_y0 = by_precision(_y0_32, _y0_64)
 
 
 def _y1_64(x):
@@ -107,8 +107,8 @@ def _y1_64(x):
 
 
 def _y1_32(x):
-    return np.float32(y1(np.float64(x)))
+    return np.float32(bessel_y1(np.float64(x)))
 
 
 #: -inf at 0, NaN below. [2.3 ulp]
-y1 = by_precision(_y1_32, _y1_64)
+bessel_y1 = by_precision(_y1_32, _y1_64)

@@ -203,7 +203,7 @@ def _far(v, x):
 def _start(m, x):
     """J_m, J_(m+1), Y_m, Y_(m+1) for |m| <= 1/2."""
     if m == 0.0:
-        return bessel.j0(x), bessel.j1(x), bessel.y0(x), bessel.y1(x)
+        return bessel.bessel_j0(x), bessel.bessel_j1(x), bessel.bessel_y0(x), bessel.bessel_y1(x)
     if x < 2.0:
         y, y1 = _temme(m, x)
         return power_series(m, x, -1.0), power_series(m + 1.0, x, -1.0), y, y1

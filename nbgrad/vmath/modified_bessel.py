@@ -15,7 +15,7 @@ from . import bessel_coefficients as c
 from .bits import copy_sign, fma, horner
 from .exponential import exp, exp_times, log
 
-__all__ = ["i0", "i0e", "i1", "i1e", "k0", "k0e", "k1", "k1e"]
+__all__ = ["bessel_i0", "bessel_i0e", "bessel_i1", "bessel_i1e", "bessel_k0", "bessel_k0e", "bessel_k1", "bessel_k1e"]
 
 
 @inline
@@ -39,11 +39,11 @@ def _i0_64(x):
 
 
 def _i0_32(x):
-    return np.float32(i0(np.float64(x)))
+    return np.float32(bessel_i0(np.float64(x)))
 
 
 #: [3.1 ulp]
-i0 = by_precision(_i0_32, _i0_64)
+bessel_i0 = by_precision(_i0_32, _i0_64)
 
 
 def _i0e_64(x):
@@ -52,11 +52,11 @@ def _i0e_64(x):
 
 
 def _i0e_32(x):
-    return np.float32(i0e(np.float64(x)))
+    return np.float32(bessel_i0e(np.float64(x)))
 
 
 #: [2.8 ulp]
-i0e = by_precision(_i0e_32, _i0e_64)
+bessel_i0e = by_precision(_i0e_32, _i0e_64)
 
 
 def _i1_64(x):
@@ -67,11 +67,11 @@ def _i1_64(x):
 
 
 def _i1_32(x):
-    return np.float32(i1(np.float64(x)))
+    return np.float32(bessel_i1(np.float64(x)))
 
 
 #: [3.3 ulp]
-i1 = by_precision(_i1_32, _i1_64)
+bessel_i1 = by_precision(_i1_32, _i1_64)
 
 
 def _i1e_64(x):
@@ -80,11 +80,11 @@ def _i1e_64(x):
 
 
 def _i1e_32(x):
-    return np.float32(i1e(np.float64(x)))
+    return np.float32(bessel_i1e(np.float64(x)))
 
 
 #: [2.6 ulp]
-i1e = by_precision(_i1e_32, _i1e_64)
+bessel_i1e = by_precision(_i1e_32, _i1e_64)
 
 
 @inline
@@ -112,11 +112,11 @@ def _k0_64(x):
 
 
 def _k0_32(x):
-    return np.float32(k0(np.float64(x)))
+    return np.float32(bessel_k0(np.float64(x)))
 
 
 #: inf at 0, NaN below. [2.7 ulp]
-k0 = by_precision(_k0_32, _k0_64)
+bessel_k0 = by_precision(_k0_32, _k0_64)
 
 
 def _k0e_64(x):
@@ -124,11 +124,11 @@ def _k0e_64(x):
 
 
 def _k0e_32(x):
-    return np.float32(k0e(np.float64(x)))
+    return np.float32(bessel_k0e(np.float64(x)))
 
 
 #: [2.3 ulp]
-k0e = by_precision(_k0e_32, _k0e_64)
+bessel_k0e = by_precision(_k0e_32, _k0e_64)
 
 
 def _k1_64(x):
@@ -136,11 +136,11 @@ def _k1_64(x):
 
 
 def _k1_32(x):
-    return np.float32(k1(np.float64(x)))
+    return np.float32(bessel_k1(np.float64(x)))
 
 
 #: inf at 0, NaN below. [2.9 ulp]
-k1 = by_precision(_k1_32, _k1_64)
+bessel_k1 = by_precision(_k1_32, _k1_64)
 
 
 def _k1e_64(x):
@@ -148,8 +148,8 @@ def _k1e_64(x):
 
 
 def _k1e_32(x):
-    return np.float32(k1e(np.float64(x)))
+    return np.float32(bessel_k1e(np.float64(x)))
 
 
 #: [2.8 ulp]
-k1e = by_precision(_k1e_32, _k1e_64)
+bessel_k1e = by_precision(_k1e_32, _k1e_64)

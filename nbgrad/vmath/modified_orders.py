@@ -81,7 +81,7 @@ def _trapezoids(m, x):
 def _start(m, x):
     """``exp(x)*K`` of the orders m and m + 1 for |m| <= 1/2."""
     if m == 0.0:
-        return modified_bessel.k0e(x), modified_bessel.k1e(x)
+        return modified_bessel.bessel_k0e(x), modified_bessel.bessel_k1e(x)
     if x < 1.0:
         return _temme(m, x)
     if x < 20.0:
@@ -121,9 +121,9 @@ def _grown(y, n, x):
 def _scaled_i(v, x, scaled):
     """I_v(x) for v >= 0 and x > 0, times ``exp(-x)`` if `scaled`."""
     if v == 0.0:
-        return modified_bessel.i0e(x) if scaled else modified_bessel.i0(x)
+        return modified_bessel.bessel_i0e(x) if scaled else modified_bessel.bessel_i0(x)
     if v == 1.0:
-        return modified_bessel.i1e(x) if scaled else modified_bessel.i1(x)
+        return modified_bessel.bessel_i1e(x) if scaled else modified_bessel.bessel_i1(x)
     if x <= 20.0 or 0.25 * x * x <= v + 1.0:
         y = power_series(v, x, 1.0)
         return y * math.exp(-x) if scaled else y

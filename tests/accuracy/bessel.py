@@ -99,7 +99,7 @@ def exact_zeta(s, q):
         return mp.zeta(s, q)
 
 
-FIRST = dict(enumerate((bessel.j0, bessel.j1)))
+FIRST = dict(enumerate((bessel.bessel_j0, bessel.bessel_j1)))
 ROWS = [
     *(
         Row(
@@ -118,7 +118,7 @@ ROWS = [
     *(
         Row(
             f"y{v}",
-            (bessel.y0, bessel.y1)[v],
+            (bessel.bessel_y0, bessel.bessel_y1)[v],
             for_positive(of_order(v, mp.bessely)),
             POSITIVE,
             2.9,
@@ -132,7 +132,7 @@ ROWS = [
     *(
         Row(
             f"i{v}",
-            (modified_bessel.i0, modified_bessel.i1)[v],
+            (modified_bessel.bessel_i0, modified_bessel.bessel_i1)[v],
             of_order(v, mp.besseli),
             GROWING,
             3.5,
@@ -151,7 +151,7 @@ ROWS = [
     *(
         Row(
             f"i{v}e",
-            (modified_bessel.i0e, modified_bessel.i1e)[v],
+            (modified_bessel.bessel_i0e, modified_bessel.bessel_i1e)[v],
             of_order(v, scaled(mp.besseli, -1)),
             GROWING,
             3,
@@ -163,7 +163,7 @@ ROWS = [
     *(
         Row(
             f"k{v}",
-            (modified_bessel.k0, modified_bessel.k1)[v],
+            (modified_bessel.bessel_k0, modified_bessel.bessel_k1)[v],
             for_positive(of_order(v, mp.besselk)),
             FALLING,
             3,
@@ -176,7 +176,7 @@ ROWS = [
     *(
         Row(
             f"k{v}e",
-            (modified_bessel.k0e, modified_bessel.k1e)[v],
+            (modified_bessel.bessel_k0e, modified_bessel.bessel_k1e)[v],
             for_positive(of_order(v, scaled(mp.besselk, 1))),
             FALLING,
             3,

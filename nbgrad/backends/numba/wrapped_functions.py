@@ -34,6 +34,7 @@ __all__ = [
     "Stencil",
     "TypeOf",
     "address_of_c_function",
+    "has_hash",
     "implementation",
     "is_jitclass",
     "is_overloaded",
@@ -147,6 +148,16 @@ def plain_function(function: Any) -> Any:
 def package_of(value: Any) -> str:
     """The package that a function or class is of; "" if it does not say."""
     return str(getattr(value, "__module__", None) or "").split(".")[0]
+
+
+def has_hash(value: object) -> bool:
+    """Whether a value can be looked up in tables of functions: C functions and arrays cannot, nor objects made of
+    arrays, of whatever class."""
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
 
 
 def uncached(function: Any) -> Any:

@@ -6,12 +6,11 @@ from __future__ import annotations
 import ast
 import copy
 from collections import Counter
-from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ...backends.numba.wrapped_functions import plain_function
+from ...backends.numba.wrapped_functions import has_hash, plain_function
 from .function_table import DEFINITIONS, is_known
 from .structured_control import own_returns, with_location
 from .syntax import (
@@ -170,7 +169,7 @@ class Resolving(Transformer):
     def called(self, node: ast.expr) -> object:
         """The function or class from outside that is called; None for others, as arrays, which compare by elements."""
         found = self.resolve(node)
-        return found if callable(found) and isinstance(found, Hashable) else None
+        return found if callable(found) and has_hash(found) else None
 
 
 class OutArguments(Resolving):

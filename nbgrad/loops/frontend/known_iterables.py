@@ -10,9 +10,10 @@ import ast
 import builtins
 import itertools
 import operator
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from ...backends.numba.wrapped_functions import has_hash
 from .structured_control import with_location
 from .syntax import copy_tree, number_node, own_nodes
 
@@ -104,7 +105,7 @@ class KnownIterables:
     def called(self, node: ast.expr) -> object:
         """The function from outside that is called; None for others, as arrays, which compare by elements."""
         found = self.from_outside(node)
-        return found if callable(found) and isinstance(found, Hashable) else None
+        return found if callable(found) and has_hash(found) else None
 
     def from_outside(self, node: ast.expr) -> object:
         """The value of a name or attribute from outside; None for others."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ctypes
 import importlib
 import sys
-from collections.abc import Hashable
 from functools import cache
 from typing import Any
 
@@ -34,19 +33,19 @@ _NAMESPACES = {"nbgrad.np": "numpy", "nbgrad.np.linalg": "numpy.linalg", "nbgrad
 def function_of_numpy(value: Any) -> Any:
     """NumPy's or SciPy's function for that of the same name in ``nbgrad.np`` or ``nbgrad.scipy.special``, which is for
     arrays of this library; other values as they are."""
-    if not callable(value) or not isinstance(value, Hashable):
-        return value
-    return _functions_of_numpy(tuple([own for own in _NAMESPACES if own in sys.modules])).get(value, value)
+    _, theirs = _functions_of_numpy(tuple([n for n in _NAMESPACES if n in sys.modules])).get(id(value), (value, value))
+    return theirs
 
 
 @cache
-def _functions_of_numpy(namespaces: tuple[str, ...]) -> dict[Any, Any]:
-    """The functions that have the names of those in `namespaces`, by these."""
-    found: dict[Any, Any] = {}
+def _functions_of_numpy(namespaces: tuple[str, ...]) -> dict[int, tuple[Any, Any]]:
+    """The functions of `namespaces` and those that they are named after, by the ids of the first: C functions are
+    callable and have no hash."""
+    found: dict[int, tuple[Any, Any]] = {}
     for own in namespaces:
         theirs = importlib.import_module(_NAMESPACES[own])
-        functions = {n: f for n, f in vars(sys.modules[own]).items() if callable(f) and isinstance(f, Hashable)}
-        found |= {f: getattr(theirs, n) for n, f in functions.items() if hasattr(theirs, n)}
+        functions = {n: f for n, f in vars(sys.modules[own]).items() if callable(f) and hasattr(theirs, n)}
+        found |= {id(f): (f, getattr(theirs, n)) for n, f in functions.items()}
     return found
 
 

@@ -13,14 +13,14 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection
 from typing import Any, cast
 
 import numpy as np
 
 from ...backends.numba.generated_module import is_generated
 from ...backends.numba.jitclasses import instance_type
-from ...backends.numba.wrapped_functions import address_of_c_function, plain_function, uncached
+from ...backends.numba.wrapped_functions import address_of_c_function, has_hash, plain_function, uncached
 from ...core.source_text import identifier, lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted
@@ -281,7 +281,7 @@ class Source:
         """What is lowered where `value` is called: a definition, a primitive whose rule is known; else the value."""
         value = function_of_numpy(uncached(numpy_type(value)))
         value = known_ufunc(adopted(value, self.generated))
-        if not callable(value) or not isinstance(value, Hashable) or address_of_c_function(value) is not None:
+        if not callable(value) or not has_hash(value) or address_of_c_function(value) is not None:
             return value  # a C function has no hash
         return DEFINITIONS.get(value, value)
 

@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ...core.source_text import name_of_helper
 from .terms import Call, Constant, Global, Term, Unary
 
 __all__ = [
@@ -143,7 +142,7 @@ class Names:
                     self.imports[known_as] = Import(known_import.name, function, meaning)
                 return known_as
         new = name if name in RESERVED and meaning is None else self.claim_free_name(name)
-        self.imports[new] = Import(name_of_helper(name), function, meaning or function)
+        self.imports[new] = Import(name, function, meaning or function)
         return new
 
     def bound_to(self, name: str) -> object:
