@@ -20,7 +20,7 @@ import numpy as np
 
 from ...backends.numba.generated_module import is_generated
 from ...backends.numba.jitclasses import instance_type
-from ...backends.numba.wrapped_functions import address_of_c_function, has_hash, plain_function, uncached
+from ...backends.numba.wrapped_functions import has_hash, plain_function, uncached
 from ...core.source_text import identifier, lines_of, parsed
 from ...errors import TraceError
 from ..custom_rules import adopted
@@ -281,9 +281,7 @@ class Source:
         """What is lowered where `value` is called: a definition, a primitive whose rule is known; else the value."""
         value = function_of_numpy(uncached(numpy_type(value)))
         value = known_ufunc(adopted(value, self.generated))
-        if not callable(value) or not has_hash(value) or address_of_c_function(value) is not None:
-            return value  # a C function has no hash
-        return DEFINITIONS.get(value, value)
+        return DEFINITIONS.get(value, value) if callable(value) and has_hash(value) else value
 
 
 Packed = str | list | StaticArgument
