@@ -401,18 +401,27 @@ def test_constants_of_classes_and_constants_that_come_later(monkeypatch):
         np.testing.assert_allclose(gradient, 3 * rate)
 
 
-def test_functions_without_a_hash():
-    """An object of a frozen class has the hash of its fields, and an array has none."""
+@dataclass(frozen=True)
+class Weighted:
+    """Frozen, and so with the hash of its fields; arrays have none."""
 
-    @dataclass(frozen=True)
-    class Weighted:
-        weights: np.ndarray
+    weights: np.ndarray
 
-        def __call__(self, x):
-            return self.weights * x
+    def __call__(self, x):
+        return self.weights * x
 
-    weighted = Weighted(np.arange(5.0))
-    with pytest.raises(TypeError, match="unhashable"):
+
+class Unhashable(Weighted):
+    def __hash__(self):
+        raise ValueError("whatever users raise")
+
+
+@pytest.mark.parametrize("made", [Weighted, Unhashable])
+def test_functions_without_a_hash(made):
+    weighted = made(np.arange(5.0))
+    with pytest.raises((TypeError, ValueError), match=r"unhashable|whatever"):
         hash(weighted)
     with pytest.raises(TraceError, match="weighted has no derivative here"):
         nb.adjoint(lambda x: np.sum(weighted(x)))
+    g = nb.adjoint(lambda x: np.sum(weighted.weights * x * x)).value_and_grad(X.copy())[1][0]
+    np.testing.assert_allclose(g, 2.0 * np.arange(5.0) * X)

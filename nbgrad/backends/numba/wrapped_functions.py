@@ -155,7 +155,7 @@ def has_hash(value: object) -> bool:
     arrays, of whatever class."""
     try:
         hash(value)
-    except TypeError:
+    except Exception:  # TypeError of most, ValueError of a timedelta64 without a unit, anything of users' classes
         return False
     return True
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numba
 import numpy as np
 
-from ...backends.numba.wrapped_functions import address_of_c_function
+from ...backends.numba.wrapped_functions import address_of_c_function, has_hash
 from ..ir import functions
 from ..ir.functions import MANY
 from .syntax import unparse
@@ -173,10 +173,9 @@ def holds_floats(array: object) -> Any:
 
 def row_of(function: object) -> Known | None:
     """The row of a function; None if it is not known."""
-    try:
-        row = _ROWS.get(function)
-    except TypeError:  # an array, or a tuple of arrays
+    if not has_hash(function):
         return None
+    row = _ROWS.get(function)
     if row is None and function in functions.FUNCTIONS:
         return _ELEMENTWISE._replace(arguments=functions.FUNCTIONS[function].arguments)
     return row
