@@ -338,6 +338,11 @@ np.setxor1d(i, k)
 np.apply_over_axes(np.sum, t, [0, 2])
 np.hanning(5) * v
 np.kaiser(5, 2.0)
+np.lib.stride_tricks.sliding_window_view(v, 3)
+np.lib.stride_tricks.sliding_window_view(x, (2, 3))
+np.lib.stride_tricks.sliding_window_view(t, 2, axis=1)
+np.lib.stride_tricks.sliding_window_view(x, (2, 3), axis=(1, 1))
+np.lib.stride_tricks.sliding_window_view(v, 5)[0]
 """.strip().splitlines()
 
 

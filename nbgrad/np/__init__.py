@@ -22,6 +22,7 @@ from . import (
     convolution,
     creation,
     files,
+    lib,
     linalg,
     manipulation,
     parts,
@@ -40,8 +41,8 @@ from .methods import attach as _attach
 from .traced_writes import mark_made as _mark_made
 from .ufuncs import UFUNCS as _UFUNCS
 
-__all__ = ["as_nd", "as_np", "geterr", "issubdtype", "iterable", "linalg", "min_scalar_type", "ndarray", "printoptions",
-           "promote_types", "random", "set_printoptions", "seterr"]  # fmt: skip
+__all__ = ["as_nd", "as_np", "geterr", "issubdtype", "iterable", "lib", "linalg", "min_scalar_type", "ndarray",
+           "printoptions", "promote_types", "random", "set_printoptions", "seterr"]  # fmt: skip
 
 e, euler_gamma, inf, nan, newaxis, pi = (
     _numpy.e,

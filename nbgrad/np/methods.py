@@ -14,7 +14,7 @@ from ..errors import DTypeError, LostGradientError
 from ..kernels import creation as _creation
 from ..kernels import subscript
 from ..protocols import in_place
-from . import linalg, manipulation, products, reductions, selection, writing
+from . import lib, linalg, manipulation, products, reductions, selection, writing
 from .arrays import as_np, check_kept, ndarray, plain_arguments
 from .assignment import check_index, setitem, single_bool, update_views, write
 from .at import At
@@ -183,6 +183,7 @@ def attach(names: dict[str, Any]) -> None:
     """Attach the methods, and let NumPy's functions call those of the namespace with these `names`."""
     _FUNCTIONS.update({("numpy", n): f for n, f in names.items() if callable(f) and hasattr(np, n)})
     _FUNCTIONS.update({("numpy.linalg", n): getattr(linalg, n) for n in linalg.__all__})
+    _FUNCTIONS["numpy.lib.stride_tricks", "sliding_window_view"] = lib.sliding_window_view
     for module, methods in _FROM.items():
         for name in methods.split():
             setattr(ndarray, name, getattr(module, name))

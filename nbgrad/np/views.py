@@ -139,6 +139,6 @@ def check_writable(*arrays: Any) -> None:
     """Raise if one of the arrays is a view that NumPy does not let anyone write."""
     if any((source := source_of(x)) and source.readonly for x in arrays):
         raise ValueError(
-            "assignment destination is read-only: what broadcast_to and diagonal give are views of other arrays in "
-            "NumPy, which must not be written; write into a copy"
+            "assignment destination is read-only: what broadcast_to, diagonal and sliding_window_view give are views "
+            "of other arrays in NumPy, which must not be written; write into a copy"
         )
