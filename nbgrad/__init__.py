@@ -109,6 +109,7 @@ _LATER = {
     "tangent": "loops",
     "loops": "",
     "custom": "",
+    "mpi": "",
     "fixed_point": "custom.fixed_point",
     "primitive": "custom.primitive",
 }

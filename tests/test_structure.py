@@ -29,7 +29,7 @@ LAYERS = [
     {"autograd"},
     {"protocols", "testing", "warmup"},
     {"nd", "np", "test_utils"},
-    {"numpy", "scipy"},
+    {"mpi", "numpy", "scipy"},
     {""},
     {"compat", "demo"},
     {"__main__"},

@@ -10,7 +10,16 @@ from ..arrays.sharing import alias
 from .differentiability import limit_order
 from .tape import Leaf, Rule, node
 
-__all__ = ["CONSTANT", "NoDerivative", "as_constants", "carries_gradient", "constant", "is_live_node"]
+__all__ = [
+    "CONSTANT",
+    "COTANGENT",
+    "NoDerivative",
+    "as_constants",
+    "carries_gradient",
+    "constant",
+    "is_live_node",
+    "variable_cotangent",
+]
 
 
 class Constant(Rule):
@@ -30,6 +39,8 @@ class Constant(Rule):
 
 
 CONSTANT = Constant()
+#: Cotangents to differentiate by; `attrs` of a node is the node of what it is the cotangent of.
+COTANGENT = Constant()
 
 
 def constant(x: NDArray, parents: tuple) -> NDArray:
@@ -38,6 +49,13 @@ def constant(x: NDArray, parents: tuple) -> NDArray:
     y = alias(x, x._buf, x._shape)
     y._node = node(CONSTANT, parents, (), x._cell, x._shape, x._kind)
     return y
+
+
+def variable_cotangent(y: NDArray, values: NDArray) -> NDArray:
+    """`values` as the cotangent of the recorded `y`, and a variable to differentiate by: pullbacks are linear in it."""
+    g = alias(values, values._buf, values._shape)
+    g._node = node(COTANGENT, (), (), y._node, g._shape, g._kind)
+    return g
 
 
 class NoDerivative(Rule):

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
+from collections.abc import Callable
 from itertools import chain, repeat, starmap
 from operator import add, itemgetter, setitem
 from sys import getrefcount
@@ -30,7 +31,7 @@ from ..errors import NBGradError
 if TYPE_CHECKING:
     from .tape import Node, _SweepPlan
 
-__all__ = ["Leaf", "active_sweeps", "freeing_epoch", "publish_gradients", "register_sweep"]
+__all__ = ["Leaf", "active_sweeps", "checks", "freeing_epoch", "publish_gradients", "register_sweep"]
 
 CONCURRENT_SWEEP = (
     "backward: another backward goes over this graph at this moment (the node of operator {op}), in another thread or "
@@ -61,6 +62,8 @@ class Leaf:
         self.kind = grad._kind
 
 
+#: What looks at the nodes of each sweep, latest first, before it begins, and may raise; modules append to it.
+checks: list[Callable[[list[Node]], None]] = []
 #: Active sweeps, in the order in which they began. A sweep adds itself by :func:`register_sweep` and removes itself by
 #: ``going.pop(plan, None)`` in a ``finally``: a Python function for that could be interrupted before it does so.
 active_sweeps: dict[_SweepPlan, None] = {}

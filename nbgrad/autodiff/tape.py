@@ -315,6 +315,8 @@ class _SweepPlan:
         for item in changed:
             if self.useful is None or item in self.useful:
                 raise InPlaceError(CHANGED.format(op=item.op.name))
+        for check in sweeps.checks:
+            check(nodes)
 
 
 def _unreached(targets: dict, found: dict) -> list:

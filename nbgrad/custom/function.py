@@ -82,7 +82,7 @@ class Function:
     _node = None  # this call's node, while backward runs
     _hides = False  # whether forward left arrays of floats on the instance that are not on the tape, or NumPy's
 
-    def save_for_backward(self, *args: NDArray) -> None:
+    def save_for_backward(self, *args: NDArray | None) -> None:
         """Save arrays for `backward`, which reads them from :attr:`saved_tensors`."""
         self._saved = args
 

@@ -14,7 +14,7 @@ from typing import Any
 from ..arrays.ndarray import NDArray, zeros
 from ..arrays.sharing import snapshot
 from ..autodiff import tape
-from ..autodiff.constants import constant
+from ..autodiff.constants import variable_cotangent
 from ..autodiff.state import state
 from ..core.pickling import Transformed
 from ..errors import DTypeError
@@ -220,7 +220,7 @@ class LinearMap:
         self.call = call
         results, self.build = call.arrays()
         self.results = [snapshot(y) for y in results]
-        seeds = [constant(ones_like(y), ()) for y in self.results]
+        seeds = [variable_cotangent(y, ones_like(y)) for y in self.results]
         self._targets: dict = {u._node: 0 for u in seeds}
         self._floor = tape.next_seq()
         heads = zip(self.results, seeds, strict=True)
