@@ -4,6 +4,7 @@ kind of error."""
 import numpy
 import pytest
 
+import nbgrad as nb
 import nbgrad.np as np
 
 VALUES = """
@@ -183,3 +184,57 @@ def test_changes_in_place(statement):
         assert issubclass(outcomes[0], outcomes[1]) or {*outcomes} <= {RuntimeError, ValueError, TypeError}
     else:
         assert outcomes[0] == outcomes[1]
+
+
+#: Calls of NumPy's and of ours that must agree, in values, dtypes and errors; y is an array of 8 bits without a sign.
+AGREEING = [
+    "np.unwrap(np.array([0, 5, 10, 15]))",
+    "np.delete(np.arange(5.0), np.array([1, 2]))",
+    "np.array([2**63 + 5], dtype='uint64') >> np.array([64], dtype='uint64')",
+    "np.array([-100, 100]) >> np.array([64, 70])",
+    "np.mean(np.array([1, 2]), dtype='int32')",
+    *[f"np.gcd(np.array([12, 18], dtype='{d}'), 6)" for d in ("uint64", "int8", "uint16", "int32")],
+    "np.lcm(6, np.array([12, 18], dtype='uint64'))",
+    *[f"np.{f}(np.array(3.0), axis={k})" for f in ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "ptp",
+      "argsort", "count_nonzero", "nansum", "squeeze", "cumsum") for k in (0, -1)],
+    "np.var(np.array(3.0), axis=0)",
+    "np.std(np.ones((2, 3)), axis=2)",
+    *[f"{call.format(v=v)}" for v in ("3", "300", "-1", "[4]", "[300]") for call in (
+        "np.put(y, [0], {v})", "np.place(y, y > 1, {v})", "np.putmask(y, y > 1, {v})", "np.fill_diagonal(z, {v})")],
+    "y.__setitem__(0, 3)", "y.__setitem__(0, 300)", "y.__setitem__(slice(0, 1), [300])",
+    "np.copyto(y, 3)", "np.copyto(y, 300)", "np.copyto(y, [3, 4, 5])", "np.copyto(y, 3.5)", "np.add.at(y, [0, 0], 1)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("call", AGREEING)
+def test_integers_and_arrays_without_axes_as_in_numpy(call):
+    def outcome(module):
+        names = {"np": module, "y": module.array([1, 2, 3], dtype="uint8"), "z": module.ones((2, 2), dtype="uint8")}
+        try:
+            found = eval(call, names)
+        except (ValueError, TypeError, IndexError, ArithmeticError, nb.NBGradError) as err:
+            return isinstance(err, OverflowError)
+        arrays = [names["y"], names["z"]] if found is None else [found]
+        return [(numpy.asarray(a).tolist(), str(a.dtype), a.shape) for a in arrays]
+
+    assert outcome(np) == outcome(numpy)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", "int8", "bool", "float32"])
+def test_compiled_writes_convert_as_others_do(dtype):
+    def written(x, y):
+        y = y.copy()
+        y[1:] = x[1:].astype("float64") * 1.5
+        y[0] = 2
+        z = np.reshape(y, (1, 3)) * np.ones((3, 1), dtype=dtype)
+        np.fill_diagonal(z, 9)
+        return y, z
+
+    given = np.array([1.0, 2.0, 3.0]), np.array([1, 2, 3], dtype=dtype)
+    for found, plain in zip(nb.jit(written)(*given), written(*given), strict=True):
+        assert found.dtype == plain.dtype and found.asnumpy().tolist() == plain.asnumpy().tolist()
+
+
+def test_variances_are_of_floats():
+    with pytest.raises(nb.NBGradError, match="one of floats"):
+        np.var(np.array([1, 2]), dtype="int32")

@@ -19,7 +19,7 @@ def shift_left(a, b):
 @inline
 def shift_right(a, b):
     """With the sign, as in NumPy: by the width and more, 0 or -1 is left."""
-    return a >> b if 0 <= b < 64 else a >> 63
+    return a >> b if 0 <= b < 64 else (a >> 63) >> 1  # two steps: a shift by the width is undefined
 
 
 bit_and = Fn("bit_and", "({0} & {1})")

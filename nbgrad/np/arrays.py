@@ -25,6 +25,7 @@ __all__ = [
     "as_array",
     "as_nd",
     "as_np",
+    "as_stored",
     "check_kept",
     "is_recorded",
     "ndarray",
@@ -174,6 +175,20 @@ def as_array(value: Any, op: str, like: Kind | None = None, dtype: Any = None) -
     kind = like or kind_of(as_dtype("float64"), current_context(), NUMPY)
     array: Any = from_value(value, like=kind, dtype=dtype)
     return array
+
+
+def as_stored(value: Any, op: str, like: Kind) -> ndarray:
+    """An operand as an array that is to be stored in one like `like`. Python's integers, also in lists, get its dtype.
+
+    Raises
+    ------
+    OverflowError
+        If one of these does not fit.
+    """
+    whole = isinstance(value, int) or (isinstance(value, list | tuple) and not _holds_arrays(value))
+    if whole and like.dtype.np.kind in "iu" and np.asarray(value).dtype.kind in "iu":
+        value = np.asarray(value, like.dtype.np)
+    return as_array(value, op, like)
 
 
 def stacked(values: Any, op: str) -> Any:

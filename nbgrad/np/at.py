@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays.ndarray import NDArray
 from ..errors import AttrError, DTypeError, ShapeError
 from ..kernels.indexing import add_axis
-from .arrays import as_array, ndarray
+from .arrays import as_stored, ndarray
 from .creation import from_numpy_values
 from .manipulation import expanded, ravel, reshape
 from .selection import where
@@ -116,7 +116,7 @@ class Elements:
             raise AttrError(f"at.{name}: an element is selected several times; only set, add and subtract take that")
 
     def _values(self, values: Any) -> ndarray:
-        v = as_array(values, "at", self._x._kind)
+        v = as_stored(values, "at", self._x._kind)
         if not np.can_cast(v.dtype, self._x.dtype, "same_kind"):
             raise DTypeError(f"at: values of dtype {v.dtype} cannot be stored in an array of {self._x.dtype}")
         lead = v.ndim - len(self._shape)

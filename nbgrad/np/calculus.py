@@ -138,8 +138,9 @@ def unwrap(p, discont=None, axis=-1, *, period=2 * np.pi) -> ndarray:
     values = x.asnumpy()
     if isinstance(period, ndarray):
         raise DTypeError("unwrap: period must be a number, it is not differentiated")
-    whole = np.unwrap(values, discont, axis, period=period) - values
-    return x + from_numpy_values(np.round(whole / period) * period).astype(x.dtype) if x.size and k >= 0 else x
+    found = np.unwrap(values, discont, axis, period=period)
+    whole = from_numpy_values((np.round((found - values) / period) * period).astype(found.dtype))
+    return x.astype(found.dtype) + whole if x.size and k >= 0 else x
 
 
 # Statistics of samples.

@@ -130,6 +130,8 @@ def squeeze(a, axis=None) -> ndarray:
     x = as_array(a, "squeeze")
     if axis is None:
         return reshape(x, tuple(n for n in x.shape if n != 1))
+    if not x.ndim and axis in (0, -1):  # as in NumPy
+        return reshape(x, ())
     at = {axis_of(k, x.ndim, "squeeze") for k in (axis if isinstance(axis, tuple) else (axis,))}
     if any(x.shape[k] != 1 for k in at):
         raise ShapeError(f"squeeze: axis {axis} of the shape {x.shape} has not length 1")

@@ -21,7 +21,7 @@ from .at import At
 from .special import of_ufunc
 from .traced_writes import write_traced
 from .ufuncs import UFUNCS
-from .views import view
+from .views import link, source_of, view
 from .writing import Flat
 
 __all__ = ["attach"]
@@ -153,6 +153,14 @@ def _refuse(name: str) -> Any:
     )
 
 
+def _detach(self: ndarray) -> ndarray:
+    """The same memory as an array without gradient and history; of a view, the view."""
+    detached: Any = NDArray.detach(self)  # type: ignore[attr-defined]
+    if (source := source_of(self)) is not None:
+        link(detached, source)
+    return detached
+
+
 #: The functions of this package, by NumPy's module and name.
 _FUNCTIONS: dict[tuple[str, str], Callable] = {}
 
@@ -207,6 +215,7 @@ def attach(names: dict[str, Any]) -> None:
         "astype": _astype,
         "item": _item,
         "tolist": _tolist,
+        "detach": _detach,
         "__getitem__": _getitem,
         "__setitem__": setitem,
         "_write": write,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..errors import DTypeError
 from .arrays import as_array, ndarray
 from .creation import from_numpy_values, ones_like, zeros_like
 from .selection import where
@@ -48,11 +49,15 @@ def frexp(x) -> tuple[ndarray, ndarray]:
 
 def _of_integers(name: str) -> Callable:
     def function(*operands) -> ndarray:
-        arrays = [as_array(x, name) for x in operands]
-        for x in arrays:
-            if x._kind.dtype.is_float:
-                raise TypeError(f"{name}: integers are expected, got {x.dtype}")
-        return from_numpy_values(np.asarray(getattr(np, name)(*[x.asnumpy() for x in arrays])))
+        given = [x if isinstance(x, int) else as_array(x, name).asnumpy() for x in operands]  # NumPy's weak numbers
+        for x in given:
+            if np.asarray(x).dtype.kind == "f":
+                raise TypeError(f"{name}: integers are expected, got {np.asarray(x).dtype}")
+        try:
+            return from_numpy_values(np.asarray(getattr(np, name)(*given)))
+        except TypeError:
+            kinds = " and ".join(str(np.asarray(x).dtype) for x in given)
+            raise DTypeError(f"{name}: NumPy has none of {kinds}; convert one of them with x.astype") from None
 
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"As ``numpy.{name}``, of integers."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from ..errors import AttrError, DTypeError
 from .arrays import as_array, ndarray, stored
 from .creation import from_numpy_values
 from .elementwise import METHODS
-from .manipulation import expanded
+from .manipulation import axis_of, expanded
 from .ufuncs import UFUNCS
 
 __all__ = ["all", "amax", "amin", "any", "argmax", "argmin", "argsort", "average", "count_nonzero", "cumprod",
@@ -46,7 +47,9 @@ def _both(x: ndarray, value) -> tuple[ndarray, ndarray]:
 
 
 def _reduced(operator: str, x: ndarray, axis, keepdims, **options) -> ndarray:
-    """A reduction of the registry, with NumPy's meaning of no axes: each element alone."""
+    """A reduction of the registry, with NumPy's meaning of no axes: each element alone; arrays of shape () have any."""
+    if axis is not None and not x.ndim and axis in (0, -1, (0,), (-1,)):
+        axis, keepdims = None, False
     if isinstance(axis, tuple) and not axis:
         lone = x.reshape((*x.shape, 1))
         return operators[operator].call(lone, axis=lone.ndim - 1, **options)
@@ -115,7 +118,7 @@ def ptp(a, axis=None, out=None, keepdims=False) -> ndarray:
 
 def _position(name: str) -> Callable:
     def reduction(a, axis=None, out=None, *, keepdims=False) -> ndarray:
-        return stored(operators[name].call(as_array(a, name), axis=axis, keepdims=bool(keepdims)), out, name)
+        return stored(_reduced(name, as_array(a, name), axis, keepdims), out, name)
 
     reduction.__name__ = reduction.__qualname__ = name
     reduction.__doc__ = f"Index of the {'greatest' if name == 'argmax' else 'smallest'} element, the first of equals."
@@ -128,10 +131,7 @@ argmin = _position("argmin")
 
 def _count(x: ndarray, axis) -> int:
     axes = range(x.ndim) if axis is None else (axis if isinstance(axis, tuple) else (axis,))
-    n = 1
-    for k in axes:
-        n *= x.shape[k]
-    return n
+    return math.prod(x.shape[axis_of(k, x.ndim, "var")] for k in axes)
 
 
 def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True) -> ndarray:
@@ -144,15 +144,24 @@ def mean(a, axis=None, dtype=None, out=None, keepdims=False, *, where=True) -> n
             sum(x, axis, dtype, keepdims=keepdims, where=where) / sum(whole, axis, keepdims=keepdims), out, "mean"
         )
     x = _operand("mean", a, dtype)
+    if dtype is not None and not x._kind.dtype.is_float:
+        return stored(_reduced("mean", x, axis, keepdims).astype(dtype), out, "mean")
     if x.dtype == np.float16:  # the sum may be too great for it
         return stored(_reduced("mean", x.astype(np.float32), axis, keepdims).astype(np.float16), out, "mean")
     return stored(_reduced("mean", x, axis, keepdims), out, "mean")
 
 
+def _floats(name: str, a, dtype) -> ndarray:
+    """The operand of a variance in floats, those of `dtype` if it is given."""
+    if dtype is not None and np.dtype(dtype).kind != "f":
+        raise DTypeError(f"{name}: dtype must be one of floats, in which it is computed, got {np.dtype(dtype)}")
+    x = _operand(name, a, dtype)
+    return x if x._kind.dtype.is_float else x.astype(np.float64)
+
+
 def var(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=None) -> ndarray:
     """Variance along axes: squares of deviations from the mean, added and divided by their number less `ddof`."""
-    x = _operand("var", a, dtype)
-    x = x if x._kind.dtype.is_float else x.astype(np.float64)
+    x = _floats("var", a, dtype)
     return stored(_variance(x, axis, ddof if correction is None else correction, keepdims), out, "var")
 
 
@@ -167,8 +176,7 @@ def _variance(x: ndarray, axis, ddof, keepdims) -> ndarray:
 
 def std(a, axis=None, dtype=None, out=None, ddof=0, keepdims=False, *, correction=None) -> ndarray:
     """Standard deviation along axes; the root of :func:`var`."""
-    x = _operand("std", a, dtype)
-    x = x if x._kind.dtype.is_float else x.astype(np.float64)
+    x = _floats("std", a, dtype)
     ddof = ddof if correction is None else correction
     if isinstance(ddof, int) and ddof >= 0 and axis != () and _count(x, axis) > ddof:
         return stored(operators["std"].call(x, axis=axis, keepdims=bool(keepdims), ddof=ddof), out, "std")
@@ -364,7 +372,7 @@ def argsort(a, axis=-1, kind=None, order=None, *, stable=None, descending=False)
     """The indices that sort an array along an axis, int64."""
     x = as_array(a, "argsort")
     _check_kind(kind, order, "argsort")
-    x, axis = (x.reshape(-1), 0) if axis is None else (x, axis)
+    x, axis = (x.reshape(-1), 0) if axis is None or (not x.ndim and axis in (0, -1)) else (x, axis)
     return operators["argsort"].call(x, axis=axis, is_ascend=not descending, dtype="int64")
 
 

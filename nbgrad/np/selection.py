@@ -14,7 +14,7 @@ from ..core.registry import operators
 from ..errors import AttrError, DTypeError, ShapeError
 from ..kernels.indexing import in_range, integers
 from ..operators.cast import cast
-from .arrays import as_array, ndarray, stored, with_common_dtype
+from .arrays import as_array, ndarray, numbers, stored, with_common_dtype
 from .creation import array, from_numpy_values
 from .manipulation import axis_of, concatenate, expanded, moveaxis, ravel, reshape, swapaxes
 from .ufuncs import UFUNCS
@@ -206,7 +206,8 @@ def delete(arr, obj, axis=None) -> ndarray:
     x = as_array(arr, "delete")
     if axis is None:
         x, axis = ravel(x), 0
-    return take(x, np.delete(np.arange(x.shape[axis]), obj), axis)
+    gone = numbers(obj) if isinstance(obj, NDArray) else obj
+    return take(x, np.delete(np.arange(x.shape[axis]), gone), axis)
 
 
 def insert(arr, obj, values, axis=None) -> ndarray:

@@ -14,12 +14,13 @@ import numpy as np
 from ..arrays.ndarray import NDArray, wrap
 from ..arrays.sharing import is_exported, memory_sharers
 from ..autodiff import tracing
+from ..autodiff.state import recording
 from ..autodiff.writes import element_offset
 from ..errors import TraceError
 from ..ir.graph import Graph, current
 from ..kernels.shape import reshape
 from ..operators.cast import cast
-from .arrays import as_array, ndarray
+from .arrays import as_stored, ndarray
 from .at import At
 from .selection import take, where
 from .views import Source, check_writable, copies_of, link, source_of
@@ -30,6 +31,15 @@ _OF_OTHERS = (
     "{what}: a traced function writes into an array that it has not made (an argument, an array from outside, or in a "
     "loop or branch one from around it), or into a view of one. Under jit such arrays do not change: write into a copy "
     "(x = x.copy()), and return it"
+)
+
+_BESIDE_DETACHED = (
+    "{what}: a traced function writes into an array that has the elements of another one, of which one is detached and "
+    "one is recorded. Detach a copy: x.detach().copy()"
+)
+_PAUSED = (
+    "{what}: a traced function writes into a recorded array where nothing is recorded (autograd.pause()). Write where "
+    "it is recorded, or into a copy: x = x.copy()"
 )
 
 
@@ -57,8 +67,8 @@ def traced_setitem(x: ndarray, key: Any, value: Any) -> None:
 def _changed(x: ndarray, key: Any, value: Any) -> ndarray:
     mask = key[0] if isinstance(key, tuple) and len(key) == 1 else key
     if not (isinstance(mask, NDArray) and mask._kind.traced and mask._kind.dtype.name == "bool"):
-        return At(x)[key].set(value)
-    number = as_array(value, "assignment", x._kind)
+        return At(x)[key].set(as_stored(value, "assignment", x._kind).astype(x.dtype))
+    number = as_stored(value, "assignment", x._kind)
     if number.size != 1 or mask.shape != x.shape[: mask.ndim]:
         raise TraceError(
             "assignment: under jit x[mask] = value takes a single number where the mask is computed, and a mask of the "
@@ -80,7 +90,11 @@ def write_traced(x: Any, new: NDArray, what: str) -> None:
         If the function that is traced has not made the array, or what it is a view of.
     """
     check_writable(x, *memory_sharers(x))
-    for y in _reached(x):
+    reached = _reached(x)
+    histories = {y._node is not None for y in reached}
+    if True in histories and (len(histories) > 1 or not recording()):
+        raise TraceError((_BESIDE_DETACHED if len(histories) > 1 else _PAUSED).format(what=what))
+    for y in reached:
         _take_over(y, what)
     _rebind(x, new if new._kind.dtype is x._kind.dtype else cast(new, x._kind))
     done: list[Any] = [x, *_same(x)]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import DTypeError, ShapeError
-from .arrays import as_array, ndarray, numbers
+from .arrays import as_array, as_stored, ndarray, numbers
 from .manipulation import expanded, ravel
 
 __all__ = ["Flat", "copyto", "fill_diagonal", "place", "put", "put_along_axis", "putmask"]
@@ -55,7 +55,7 @@ def _mask(mask: Any, like: ndarray, op: str) -> np.ndarray:
 
 def _cycle(values: Any, positions: np.ndarray, like: ndarray, op: str) -> ndarray:
     """The values at these positions of an endless repetition of `values`."""
-    flat = ravel(as_array(values, op, like._kind))
+    flat = ravel(as_stored(values, op, like._kind))
     if positions.size and not flat.size:
         raise ShapeError(f"{op}: there are no values for {positions.size} elements")
     return flat[positions % flat.size] if positions.size else flat[:0]
@@ -63,7 +63,8 @@ def _cycle(values: Any, positions: np.ndarray, like: ndarray, op: str) -> ndarra
 
 def copyto(dst, src, casting="same_kind", where=True) -> None:
     """Copy `src`, broadcast to the shape of `dst`, into it; where a mask is true alone, if `where` is one."""
-    x, values = _target(dst, "copyto"), as_array(src, "copyto", dst._kind)
+    x = _target(dst, "copyto")
+    values = (as_stored if isinstance(src, int) else as_array)(src, "copyto", x._kind)
     if not np.can_cast(values.dtype, x.dtype, casting):
         raise DTypeError(f"copyto: values of dtype {values.dtype} are not cast to {x.dtype} by the rule {casting!r}")
     if where is True:
