@@ -194,6 +194,8 @@ AGREEING = [
     "np.array([-100, 100]) >> np.array([64, 70])",
     "np.mean(np.array([1, 2]), dtype='int32')",
     *[f"np.gcd(np.array([12, 18], dtype='{d}'), 6)" for d in ("uint64", "int8", "uint16", "int32")],
+    "np.fmod(np.array([-(2**63), -7, 7, 2**63 - 1]), 3)", "np.fmod(np.array([-7.5, -6.0, 6.0, 7.5]), -3.0)",
+    "np.fmod(np.array([7, 200], dtype='uint8'), np.array([3, 9], dtype='uint8'))",
     "np.lcm(6, np.array([12, 18], dtype='uint64'))",
     *[f"np.{f}(np.array(3.0), axis={k})" for f in ("sum", "prod", "max", "min", "any", "all", "argmax", "argmin", "ptp",
       "argsort", "count_nonzero", "nansum", "squeeze", "cumsum") for k in (0, -1)],

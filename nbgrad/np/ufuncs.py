@@ -60,7 +60,7 @@ _EXPRESSIONS = {
     "float_power": _own("float_power", vm.power(x0, x1), ints=False),
     "fmax": _own("fmax", select(either(le(x1, x0), isnan(x1)), x0, x1)),
     "fmin": _own("fmin", select(either(le(x0, x1), isnan(x1)), x0, x1)),
-    "fmod": _own("fmod", select(lt(x0, 0), -vm.floor_mod(-x0, _absolute), vm.floor_mod(x0, _absolute))),
+    "fmod": _own("fmod", select(lt(x0, 0), vm.floor_mod(x0, -_absolute), vm.floor_mod(x0, _absolute))),
     "heaviside": _own("heaviside", select(lt(x0, 0), 0, select(eq(x0, 0), x1, select(isnan(x0), x0, 1))), ints=False),
     "logaddexp2": _own("logaddexp2", vm.logaddexp(x0 * _LN2, x1 * _LN2) / _LN2, ints=False),
     "positive": Elementwise("positive", x0, 1),
