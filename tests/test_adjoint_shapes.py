@@ -175,3 +175,35 @@ def _refused():
 def test_refused(message):
     with pytest.raises(TraceError, match=message.replace("where in", "where= in").replace("(", r"\(")):
         nb.adjoint(_refused()[message]).vjp(A)
+
+
+def _unused_elements(x, k):
+    y = np.full(x.size - k, x[0])
+    return y.sum() + x[0]
+
+
+def _matrix(x, k):
+    y = np.zeros((x.size - k, 3))
+    for i in range(y.shape[0]):
+        for j in range(3):
+            y[i, j] = x[i] * j
+    return np.sum(y) + np.sum(x)
+
+
+def _identity(x, k):
+    return np.sum(np.eye(x.size - k)) * x[0]
+
+
+@pytest.mark.parametrize("function", [_unused_elements, _matrix, _identity])
+def test_lengths_that_are_negative(function):
+    x = np.array([1.0, 2.0])
+    adjoint = nb.adjoint(function)
+    for k in (0, 1, 2):
+        assert adjoint.value_and_grad(x, k)[0] == function(x, k)
+    for call in (
+        lambda: adjoint.value_and_grad(x, 3),
+        lambda: nb.tangent(function).jvp((x, 3), (x, None)),
+        lambda: function(x, 3),
+    ):
+        with pytest.raises(ValueError, match="negative dimensions are not allowed"):
+            call()

@@ -23,7 +23,7 @@ from ..ir.affine import distance, offset, plus
 from ..ir.functions import FUNCTIONS
 from ..ir.names import called, literal
 from ..ir.statements import Check, InRange
-from ..ir.terms import ZERO, Binary, Compare, Constant, Logical, Term, Unary, Variable
+from ..ir.terms import ZERO, Binary, Call, Compare, Constant, Element, Logical, Term, Unary, Variable, subterms
 from .array_expressions import Scalar
 from .function_table import DEFINITIONS, MODULES, RANGES, row_of
 from .integer_bounds import name_of
@@ -72,10 +72,16 @@ def check_call(low: Expressions, function: object, operands: list[ArrayExpr]) ->
 
 
 def check_size(low: Expressions, size: Term) -> Term:
-    """Before an array is made: check that this length is not negative; the length, named where it is tested."""
-    if not low.shared.attempts or low.nonnegative(size) or not is_caught(low, ValueError):
+    """Before an array is made: check that this length is not negative; the length, named where the error is caught.
+
+    In loops and branches it is left to where memory is taken, unless the error is caught.
+    """
+    if low.nonnegative(size):
         return size
-    size = low.name_or_constant(size)
+    if low.shared.attempts and is_caught(low, ValueError):
+        size = low.name_or_constant(size)
+    elif low.out is not low.shared.top or any(isinstance(t, Call | Element) for t in subterms(size)):
+        return size
     low.emit(Check(_less(size, ZERO), "negative dimensions are not allowed", exact=True))
     return size
 
