@@ -194,6 +194,18 @@ def _identity(x, k):
     return np.sum(np.eye(x.size - k)) * x[0]
 
 
+def _reshaped_in_try(x, k):
+    try:
+        return np.sum(x.reshape(-1)) * k
+    except ValueError:
+        return -1.0 * k
+
+
+def test_lengths_that_are_left_open_are_not_negative():
+    x = np.array([1.0, 2.0])
+    assert nb.adjoint(_reshaped_in_try).value_and_grad(x, 2)[0] == 6.0
+
+
 @pytest.mark.parametrize("function", [_unused_elements, _matrix, _identity])
 def test_lengths_that_are_negative(function):
     x = np.array([1.0, 2.0])

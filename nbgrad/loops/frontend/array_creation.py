@@ -193,7 +193,7 @@ class ArrayCreation:
             elif not kind:
                 kind, dtype = self.kind_and_dtype_of(view.name)
         else:
-            sizes = self.shape(first)
+            sizes = [check_size(self.low, n) for n in self.shape(first)]
         if not kind:
             kind, dtype = "float", DTYPES["float"]
             if value is not None:  # type inference tells, where its kind is not known
@@ -218,7 +218,7 @@ class ArrayCreation:
             return sizes
         tree = self.low.tree(node)
         parts = self.low.tuple_items(tree) or [tree]
-        return [check_size(self.low, self.low.value(ast.copy_location(Lowered(t), node))) for t in parts]
+        return [self.low.value(ast.copy_location(Lowered(t), node)) for t in parts]
 
     def dtype(self) -> tuple[str | Like, Term | None]:
         """The requested kind and dtype; "" and None if none is requested."""
