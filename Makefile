@@ -66,8 +66,9 @@ bench: .venv/.extra-bench ## time this checkout, briefly; ARGS='--bench MatMul' 
 	$(BIN)/asv run --python=same --launch-method=forkserver --show-stderr --config asv_bench/asv.conf.json \
 		-a rounds=1 -a repeat=5 -a sample_time=0.005 -a warmup_time=0.01 $(ARGS)
 
-docs: .venv/.extra-docs ## build the pages of docs/ into build/docs; a broken link is an error
-	$(BIN)/mkdocs build --strict --clean
+docs: .venv/.extra-docs ## build the site of docs/ into build/docs, without fetching anything; a warning is an error
+	rm -rf build/docs docs/reference docs/tutorials
+	$(BIN)/python -m sphinx -b html -q -W --keep-going -d build/doctrees docs build/docs
 
 clean: ## remove build output and caches (the environment stays: rm -r .venv drops it)
 	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis nbgrad-demo
