@@ -343,6 +343,13 @@ np.lib.stride_tricks.sliding_window_view(x, (2, 3))
 np.lib.stride_tricks.sliding_window_view(t, 2, axis=1)
 np.lib.stride_tricks.sliding_window_view(x, (2, 3), axis=(1, 1))
 np.lib.stride_tricks.sliding_window_view(v, 5)[0]
+np.r_[v, 0.5, 1:4]
+np.r_[x, y]
+np.c_[v, w]
+np.c_[x, y]
+np.mgrid[0:2, 0:1:5j]
+np.ogrid[0:2, 0:3][1]
+np.vectorize(lambda a, b: a * b if a > 0 else b**2)(x, v[:4])
 """.strip().splitlines()
 
 
@@ -416,7 +423,7 @@ def test_derivatives(call):
 #: Calls that need the numbers in an array, and so are no part of a compiled function.
 UNTRACED = ("x[b]", "np.unwrap", "np.interp", "np.linalg.lstsq", "np.select", "np.histogram", "np.searchsorted",
             "np.nanquantile", "np.nanpercentile", "np.nanmedian", "np.frexp", "np.polydiv",
-            "np.polyfit(u, w, 2, full")  # fmt: skip
+            "np.polyfit(u, w, 2, full", "np.vectorize")  # fmt: skip
 
 
 @pytest.mark.parametrize("call", [c for c in CALLS if is_float(c) and not c.startswith(UNTRACED)][::4])

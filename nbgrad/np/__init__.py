@@ -37,6 +37,7 @@ from . import (
     writing,
 )
 from .arrays import as_nd, as_np, ndarray
+from .index_tricks import c_, mgrid, ogrid, r_, vectorize
 from .methods import attach as _attach
 from .traced_writes import mark_made as _mark_made
 from .ufuncs import UFUNCS as _UFUNCS
@@ -56,6 +57,10 @@ bool_ = bool = _numpy.bool_
 float16, float32, float64 = _numpy.float16, _numpy.float32, _numpy.float64
 int8, int16, int32, int64 = _numpy.int8, _numpy.int16, _numpy.int32, _numpy.int64
 uint8, uint16, uint32, uint64 = _numpy.uint8, _numpy.uint16, _numpy.uint32, _numpy.uint64
+int_, intp, uint, half, single, double = _numpy.int_, _numpy.intp, _numpy.uint, float16, float32, float64
+generic, number, inexact, floating = _numpy.generic, _numpy.number, _numpy.inexact, _numpy.floating
+integer, signedinteger, unsignedinteger = _numpy.integer, _numpy.signedinteger, _numpy.unsignedinteger
+s_, index_exp, ndindex, True_, False_ = _numpy.s_, _numpy.index_exp, _numpy.ndindex, _numpy.True_, _numpy.False_
 dtype, errstate, finfo, iinfo = _numpy.dtype, _numpy.errstate, _numpy.finfo, _numpy.iinfo
 broadcast_shapes = _numpy.broadcast_shapes
 promote_types, issubdtype, min_scalar_type = _numpy.promote_types, _numpy.issubdtype, _numpy.min_scalar_type
@@ -138,8 +143,12 @@ def size(a: Any, axis: int | None = None) -> int:
 
 _attach({n: f for n, f in globals().items() if not n.startswith("_")})
 __all__ += [
+    "False_",
+    "True_",
     "bool_",
     "broadcast_shapes",
+    "c_",
+    "double",
     "dtype",
     "e",
     "errstate",
@@ -148,21 +157,40 @@ __all__ += [
     "float16",
     "float32",
     "float64",
+    "floating",
+    "generic",
+    "half",
     "iinfo",
+    "index_exp",
+    "inexact",
     "inf",
     "int8",
     "int16",
     "int32",
     "int64",
+    "int_",
+    "integer",
+    "intp",
     "isscalar",
+    "mgrid",
     "nan",
     "ndim",
+    "ndindex",
     "newaxis",
+    "number",
+    "ogrid",
     "pi",
+    "r_",
+    "s_",
     "shape",
+    "signedinteger",
+    "single",
     "size",
+    "uint",
     "uint8",
     "uint16",
     "uint32",
     "uint64",
+    "unsignedinteger",
+    "vectorize",
 ]  # fmt: skip
