@@ -126,8 +126,9 @@ def correlate2d(in1: Any, in2: Any, mode: str = "full", boundary: str = "fill", 
 
 
 def upfirdn(h: Any, x: Any, up: int = 1, down: int = 1, axis: int = -1) -> ndarray:
-    """A signal with ``up - 1`` zeros between its elements, filtered by `h`, of which every `down`-th element is taken,
-    as ``scipy.signal.upfirdn``.
+    """A signal with zeros put between its elements, filtered, and thinned out, as ``scipy.signal.upfirdn``.
+
+    There are ``up - 1`` zeros between two elements, and every `down`-th element is taken.
 
     Parameters
     ----------
