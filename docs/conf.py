@@ -31,7 +31,7 @@ extensions = [
     "sphinx_design",
     "matplotlib.sphinxext.mathmpl",  # formulas as pictures: no script from elsewhere
 ]
-exclude_patterns = ["_build", "programs"]
+exclude_patterns = ["programs"]
 suppress_warnings = ["autosummary.import_cycle"]
 
 # Pages in Markdown, and notebooks, which the tests have run.
@@ -44,10 +44,8 @@ napoleon_google_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True
 autosummary_generate = True
-autosummary_ignore_module_all = False
 autodoc_typehints = "none"
 autodoc_member_order = "alphabetical"
-templates_path = ["_templates"]
 
 html_theme = "furo"
 html_title = f"nbgrad {version}"

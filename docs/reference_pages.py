@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Iterable
 from pathlib import Path
 
-#: Pages in their order: file, title, introduction, module, and the names to leave out.
+#: Pages in their order: file, title, introduction, module.
 PAGES = [
     ("top", "nbgrad: derivatives, compilers, devices", "What ``import nbgrad as nb`` has.", "nbgrad"),
     ("autograd", "nbgrad.autograd: recording", "Scopes in which operations are recorded, and backward.",

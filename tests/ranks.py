@@ -334,6 +334,13 @@ def wrong_arguments():
     raises(base, lambda: nb.mpi.bcast(x, SIZE), "rank")
     raises(base, lambda: nb.mpi.sendrecv(x, -5, 0), "rank")
     raises(base, lambda: nb.mpi.halo(x, 3), "halo")
+    for call in (nb.mpi.spread, nb.mpi.local, nb.mpi.bcast, nb.mpi.reduce, nb.mpi.allgather, nb.mpi.scatter):
+        raises(base, lambda call=call: call([1.0]), "nd.array")
+    raises(base, lambda: nb.mpi.sendrecv([1.0], RANK, RANK), "nd.array")
+    raises(base, lambda: nb.mpi.allreduce([1.0], "max"), "nd.array")
+    raises(TypeError, lambda: nb.mpi.scatter(x, [0.5] * SIZE), "integer")
+    raises(base, lambda: nb.mpi.summed(lambda: True)(), "numbers")
+    raises(base, lambda: nb.mpi.summed(lambda: np.ones(2, "float16"))(), "16 bits")
     raises(base, lambda: nb.mpi.scatter(x, [1] * (SIZE + 1)), "lengths")
     raises(base, lambda: nb.mpi.scatter(x.sum()), "axis")
     raises(base, lambda: nb.mpi.allreduce(nbnp.ones(2, dtype="float16")), "16 bits")
@@ -353,8 +360,6 @@ def nothing_is_sent_twice():
     y = nb.mpi.spread(x)
     y[0] = 5.0
     equal(x.asnumpy(), np.ones(3))
-    y = nb.mpi.scatter(nbnp.array(np.arange(12.0)))
-    y[0] = -1.0
     whole = nbnp.array(np.arange(12.0))
     y = nb.mpi.scatter(whole)
     y[0] = -1.0

@@ -39,7 +39,6 @@ def names():
 
 @pytest.mark.parametrize("name", names())
 @pytest.mark.parametrize("ranks", [1, 2, 3, 4])
-@pytest.mark.xdist_group("mpi")
 def test_ranks(ranks, name):
     assert outcomes(ranks)[name] == ["ok"] * ranks, "\n".join(outcomes(ranks)[name])
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from .. import nd
 from ..arrays.ndarray import NDArray
-from ..errors import AttrError, ShapeError
+from ..errors import AttrError, DTypeError, ShapeError
 from .communication import MPI, agreed, communicator
 from .linear_maps import AtRoot, Block, BlockOfSum, FromRoot, Join, Local, Shape, Shift, Spread, Sum, Transposed
 
 __all__ = ["allgather", "allreduce", "alltoall", "bcast", "halo", "local", "reduce", "scatter", "scatter_sum",
            "sendrecv", "spread"]  # fmt: skip
+
+
+def _array(name: str, x: Any, axes: int = 0) -> NDArray:
+    """`x`, which must be an array with at least this number of axes."""
+    if not isinstance(x, NDArray):
+        raise DTypeError(f"{name}: an array of nd or np is expected, got {x!r}; convert it with nd.array(x)")
+    if len(x.shape) < axes:
+        raise ShapeError(f"{name}: axis {axes - 1} is needed, and the array has the shape {x.shape}; give it more axes")
+    return x
 
 
 def allreduce(x: NDArray, op: str = "sum", comm: MPI.Intracomm | None = None) -> NDArray:
@@ -48,7 +58,7 @@ def allreduce(x: NDArray, op: str = "sum", comm: MPI.Intracomm | None = None) ->
     >>> nb.grad(loss)(3.0, np.array([1.0, 2.0]))  # one rank
     6.0
     """
-    comm = communicator(comm)
+    comm, x = communicator(comm), _array("allreduce", x)
     if op == "sum":
         return Sum(comm)(x)
     if op not in ("prod", "max", "min"):
@@ -69,7 +79,7 @@ def spread(x: NDArray, comm: MPI.Intracomm | None = None) -> NDArray:
     --------
     See :func:`allreduce`.
     """
-    return Spread(communicator(comm))(x)
+    return Spread(communicator(comm))(_array("spread", x))
 
 
 def local(x: NDArray, comm: MPI.Intracomm | None = None) -> NDArray:
@@ -82,13 +92,12 @@ def local(x: NDArray, comm: MPI.Intracomm | None = None) -> NDArray:
     >>> nb.grad(lambda part: nb.mpi.allreduce(np.sum(nb.mpi.local(part) ** 2)))(np.array([1.0, 2.0]))
     array([2., 4.])
     """
-    return Local(communicator(comm))(x)
+    return Local(communicator(comm))(_array("local", x))
 
 
 def _lengths(name: str, comm: MPI.Intracomm, x: NDArray) -> list[int]:
     """The lengths of the first axis on all ranks, whose other axes and dtypes must be the same."""
-    if not isinstance(x, NDArray) or not x.shape:
-        raise ShapeError(f"{name}: an array with at least one axis is expected, got {x!r}")
+    _array(name, x, 1)
     said = agreed(comm, (name, f"rows of shape {x.shape[1:]}", np.dtype(x.dtype).name), x.shape[0])
     return [n for _, n in said]
 
@@ -127,12 +136,10 @@ def allgather(x: NDArray, comm: MPI.Intracomm | None = None) -> NDArray:
 
 def _blocks(name: str, comm: MPI.Intracomm, x: NDArray, lengths: Any) -> list[int]:
     """The lengths of the blocks of all ranks: those given, or as nearly equal as they can be."""
-    if not isinstance(x, NDArray) or not x.shape:
-        raise ShapeError(f"{name}: an array with at least one axis is expected, got {x!r}")
-    n = x.shape[0]
+    n = _array(name, x, 1).shape[0]
     if lengths is None:
         return [n // comm.size + (rank < n % comm.size) for rank in range(comm.size)]
-    found = [int(k) for k in lengths]
+    found = [index(k) for k in lengths]
     if len(found) != comm.size or sum(found) != n or min(found) < 0:
         raise ShapeError(f"{name}: the {comm.size} ranks' blocks of {n} rows cannot have the lengths {lengths}")
     return found
@@ -208,7 +215,7 @@ def bcast(x: NDArray, root: int = 0, comm: MPI.Intracomm | None = None) -> NDArr
     (2,)
     """
     comm = communicator(comm)
-    return FromRoot(comm, _rank("bcast", comm, root))(x)
+    return FromRoot(comm, _rank("bcast", comm, root))(_array("bcast", x))
 
 
 def reduce(x: NDArray, root: int = 0, comm: MPI.Intracomm | None = None) -> NDArray:
@@ -221,7 +228,7 @@ def reduce(x: NDArray, root: int = 0, comm: MPI.Intracomm | None = None) -> NDAr
     (2,)
     """
     comm = communicator(comm)
-    return AtRoot(comm, _rank("reduce", comm, root))(Sum(comm)(x))
+    return AtRoot(comm, _rank("reduce", comm, root))(Sum(comm)(_array("reduce", x)))
 
 
 def alltoall(x: NDArray, comm: MPI.Intracomm | None = None) -> NDArray:
@@ -246,10 +253,8 @@ def alltoall(x: NDArray, comm: MPI.Intracomm | None = None) -> NDArray:
     (2,)
     """
     comm = communicator(comm)
-    if not isinstance(x, NDArray) or not x.shape or x.shape[0] % comm.size:
-        raise ShapeError(
-            f"alltoall: the rows must be a multiple of the {comm.size} ranks, got {getattr(x, 'shape', x)}"
-        )
+    if _array("alltoall", x, 1).shape[0] % comm.size:
+        raise ShapeError(f"alltoall: the rows must be a multiple of the {comm.size} ranks, got the shape {x.shape}")
     return Transposed(comm)(x)
 
 
@@ -285,6 +290,7 @@ def sendrecv(
     """
     comm = communicator(comm)
     to, origin = (MPI.PROC_NULL if rank is None else _rank("sendrecv", comm, rank) for rank in (dest, source))
+    _array("sendrecv", x)
     return Shift(comm, to, origin, x.shape, x.shape if shape is None else tuple(shape))(x)
 
 
@@ -322,8 +328,8 @@ def halo(u: NDArray, width: int = 1, periodic: bool = False, comm: MPI.Intracomm
     """
     comm = communicator(comm)
     cut = comm.ndim if isinstance(comm, MPI.Cartcomm) else 1
-    if not isinstance(u, NDArray) or len(u.shape) < cut or min(u.shape[:cut]) < width or width < 0:
-        raise ShapeError(f"halo: {width} rows of each side are wanted of a part of shape {getattr(u, 'shape', u)}")
+    if not 0 <= index(width) <= min(_array("halo", u, cut).shape[:cut]):
+        raise ShapeError(f"halo: {width} rows of each side are wanted of a part of shape {u.shape}")
     for axis in range(cut):
         before, after = _neighbours(comm, axis, periodic)
         n = u.shape[axis]

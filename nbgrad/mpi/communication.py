@@ -18,7 +18,7 @@ try:
 except ImportError as err:  # pragma: no cover
     raise ImportError(f"nbgrad.mpi needs mpi4py and a library of MPI: pip install 'nbgrad[mpi]' ({err})") from err
 
-__all__ = ["MPI", "MismatchError", "agreed", "check_agreement", "check_replicated", "communicator",
+__all__ = ["MPI", "MismatchError", "agreed", "check_agreement", "check_dtype", "check_replicated", "communicator",
            "end_all_ranks_on_errors", "on_device", "on_host"]  # fmt: skip
 
 
@@ -75,7 +75,11 @@ def check_replicated(comm: MPI.Intracomm, name: str, x: NDArray) -> None:
 
 def on_host(name: str, x: NDArray) -> np.ndarray:
     """The numbers of an array, for MPI."""
-    values = x.asnumpy()
+    return check_dtype(name, x.asnumpy())
+
+
+def check_dtype(name: str, values: np.ndarray) -> np.ndarray:
+    """`values`, of a dtype that MPI has."""
     if values.dtype == np.float16:
         raise DTypeError(f"{name}: MPI has no numbers of 16 bits; convert with x.astype('float32')")
     return values

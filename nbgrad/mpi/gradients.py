@@ -15,7 +15,7 @@ from ..core import config
 from ..errors import DTypeError, TraceError
 from ..functional import derivatives
 from ..functional.pytrees import flatten
-from .communication import MPI, agreed, communicator, on_device, on_host
+from .communication import MPI, agreed, check_dtype, communicator, on_device, on_host
 
 __all__ = ["summed", "value_and_grad"]
 
@@ -40,8 +40,8 @@ def summed(function: Callable, comm: MPI.Intracomm | None = None) -> Callable:
 
     Raises
     ------
-    TypeError
-        If the function returns something else.
+    DTypeError
+        If the function returns something else, truth values among it.
     TraceError
         If it is called inside a function that is differentiated or compiled: use :func:`allreduce` there.
 
@@ -138,8 +138,8 @@ def _numbers(x: Any) -> np.ndarray:
         return on_host("summed", x)
     if x is None:
         return np.empty(0)
-    if isinstance(x, np.ndarray | np.generic | Real) and np.asarray(x).dtype.kind in "biuf":
-        return np.asarray(x)
+    if isinstance(x, np.ndarray | np.generic | Real) and np.asarray(x).dtype.kind in "iuf":
+        return check_dtype("summed", np.asarray(x))
     raise DTypeError(f"summed: the function must return numbers and arrays of them, got {x!r}")
 
 

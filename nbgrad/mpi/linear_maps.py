@@ -16,7 +16,6 @@ from .. import nd
 from ..arrays.ndarray import NDArray
 from ..autodiff import tracing
 from ..custom.function import Function
-from ..errors import DTypeError
 from .communication import MPI, check_agreement, check_replicated, on_device, on_host
 from .placement import Placement, check_operand
 
@@ -26,7 +25,7 @@ _REPLICATED, _VARYING = Placement.REPLICATED, Placement.VARYING
 Shape = tuple[int, ...]
 
 
-class LinearMap(Function):
+class Collective(Function):
     """A linear map of arrays of all ranks. `takes` and `gives` say how operand and result are placed."""
 
     _saves = ()
@@ -36,9 +35,7 @@ class LinearMap(Function):
     def __init__(self, comm: MPI.Intracomm) -> None:
         self.comm = comm
 
-    def __call__(self, x: Any) -> NDArray:
-        if not isinstance(x, NDArray):
-            raise DTypeError(f"{self.name}: an array of nd or np is expected, got {x!r}; convert it with nd.array(x)")
+    def __call__(self, x: NDArray) -> NDArray:
         if x._node is None and tracing.current.graph is None:
             return self.forward(x)
         check_operand(self.name, x, self.takes)
@@ -65,7 +62,7 @@ class LinearMap(Function):
         return []  # no arrays: without a look at the attributes, a call takes half the time
 
 
-class Sum(LinearMap):
+class Sum(Collective):
     name, gives = "allreduce", _REPLICATED
 
     def moved(self, x: np.ndarray) -> np.ndarray:
@@ -77,7 +74,7 @@ class Sum(LinearMap):
         return Spread(self.comm)(g)
 
 
-class _Here(LinearMap):
+class _Here(Collective):
     """A map of what is replicated: it takes no messages, since each rank has the operand already."""
 
     takes = _REPLICATED
@@ -106,7 +103,7 @@ class Local(_Here):
         return g
 
 
-class _OfBlocks(LinearMap):
+class _OfBlocks(Collective):
     """A map from or to blocks of rows, of these lengths on the ranks; by default to this rank's."""
 
     def __init__(self, comm: MPI.Intracomm, lengths: list[int]) -> None:
@@ -163,7 +160,7 @@ def _counts(lengths: list[int], x: np.ndarray) -> list[int]:
     return [n * math.prod(x.shape[1:]) for n in lengths]
 
 
-class FromRoot(LinearMap):
+class FromRoot(Collective):
     name, gives = "bcast", _REPLICATED
 
     def __init__(self, comm: MPI.Intracomm, root: int) -> None:
@@ -195,7 +192,7 @@ class AtRoot(_Here):
         return FromRoot(self.comm, self.root)(g)
 
 
-class Transposed(LinearMap):
+class Transposed(Collective):
     """Block k of rank r becomes block r of rank k."""
 
     name = "alltoall"
@@ -209,7 +206,7 @@ class Transposed(LinearMap):
         return Transposed(self.comm)(g)
 
 
-class Shift(LinearMap):
+class Shift(Collective):
     """What another rank sends, of a shape, in exchange for what this one sends to a third, of another shape."""
 
     name = "sendrecv"

@@ -15,20 +15,24 @@ from .manipulation import atleast_1d, broadcast_arrays, concatenate, ravel, resh
 __all__ = ["c_", "mgrid", "ogrid", "r_", "vectorize"]
 
 
-class _Joined:
-    """What NumPy's class of this name makes of indices: slices are ranges, numbers have one element."""
+class _Indexed:
+    """An object of the namespace that is used by indices."""
 
-    def __init__(self, name: str, columns: bool, doc: str) -> None:
-        self.name, self.columns, self.__doc__ = name, columns, doc
+    def __init__(self, name: str, doc: str) -> None:
+        self.name, self.__doc__ = name, doc
 
     def __repr__(self) -> str:
         return f"<nbgrad.np.{self.name}>"
 
+
+class _Joined(_Indexed):
+    """Arrays one after another, or vectors as columns: slices are ranges, numbers have one element."""
+
     def __getitem__(self, key: Any) -> ndarray:
         parts = [self._part(k) for k in (key if isinstance(key, tuple) else (key,))]
-        if self.columns:
+        if self is c_:
             parts = [reshape(p, (-1, 1)) if p.ndim == 1 else p for p in parts]
-        return concatenate(parts, axis=-1 if self.columns else 0)
+        return concatenate(parts, axis=-1 if self is c_ else 0)
 
     def _part(self, item: Any) -> ndarray:
         if isinstance(item, str):
@@ -38,24 +42,18 @@ class _Joined:
         return atleast_1d(as_array(item, self.name))
 
 
-class _Grid:
+class _Grid(_Indexed):
     """What NumPy's object of this name gives."""
 
-    def __init__(self, name: str, grid: Any, doc: str) -> None:
-        self.name, self.grid, self.__doc__ = name, grid, doc
-
-    def __repr__(self) -> str:
-        return f"<nbgrad.np.{self.name}>"
-
     def __getitem__(self, key: Any) -> Any:
-        found = self.grid[key]
+        found = getattr(np, self.name)[key]
         return tuple(map(from_numpy_values, found)) if isinstance(found, tuple) else from_numpy_values(found)
 
 
-r_ = _Joined("r_", False, "Arrays, numbers and ranges, one after another: ``np.r_[x, 0.5, 1:4]``.")
-c_ = _Joined("c_", True, "Vectors as the columns of a matrix: ``np.c_[x, y]``.")
-mgrid = _Grid("mgrid", np.mgrid, "The coordinates of a grid: ``np.mgrid[0:2, 0:1:5j]``.")
-ogrid = _Grid("ogrid", np.ogrid, "The coordinates of a grid, one array for each axis, of length 1 along the others.")
+r_ = _Joined("r_", "Arrays, numbers and ranges, one after another: ``np.r_[x, 0.5, 1:4]``.")
+c_ = _Joined("c_", "Vectors as the columns of a matrix: ``np.c_[x, y]``.")
+mgrid = _Grid("mgrid", "The coordinates of a grid: ``np.mgrid[0:2, 0:1:5j]``.")
+ogrid = _Grid("ogrid", "The coordinates of a grid, one array for each axis, of length 1 along the others.")
 
 
 class vectorize:

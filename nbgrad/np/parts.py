@@ -55,7 +55,9 @@ def _of_integers(name: str) -> Callable:
                 raise TypeError(f"{name}: integers are expected, got {np.asarray(x).dtype}")
         try:
             return from_numpy_values(np.asarray(getattr(np, name)(*given)))
-        except TypeError:
+        except TypeError as err:
+            if type(err) is TypeError:  # not one of dtypes: of the number of operands
+                raise
             kinds = " and ".join(str(np.asarray(x).dtype) for x in given)
             raise DTypeError(f"{name}: NumPy has none of {kinds}; convert one of them with x.astype") from None
 
